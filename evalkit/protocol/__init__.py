@@ -1,0 +1,52 @@
+"""The contract of an evaluation: spec, strict YAML, lock, digests, rendering."""
+
+from evalkit.protocol.compare import Difference, describe, differences
+from evalkit.protocol.load import load_spec, parse_spec
+from evalkit.protocol.lock import (
+    Digests,
+    Lock,
+    ResolvedComponent,
+    Resolver,
+    digests_of,
+    freeze_file,
+    load_lock,
+    lock_json,
+    lock_path,
+    parse_lock,
+    resolve,
+)
+from evalkit.protocol.render import ChatTemplate, ItemTemplate, Messages, Renderer
+from evalkit.protocol.seeds import request_seed
+from evalkit.protocol.spec import ComponentSpec, Limits, Protocol, Sampling
+from evalkit.protocol.store import find_lock, list_locks, load_protocol
+
+__all__ = [
+    "ChatTemplate",
+    "ComponentSpec",
+    "Difference",
+    "Digests",
+    "ItemTemplate",
+    "Limits",
+    "Lock",
+    "Messages",
+    "Protocol",
+    "Renderer",
+    "ResolvedComponent",
+    "Resolver",
+    "Sampling",
+    "describe",
+    "differences",
+    "digests_of",
+    "find_lock",
+    "freeze_file",
+    "list_locks",
+    "load_lock",
+    "load_protocol",
+    "load_spec",
+    "lock_json",
+    "lock_path",
+    "parse_lock",
+    "parse_spec",
+    "request_seed",
+    "resolve",
+]

@@ -1,0 +1,193 @@
+"""From an item to what the model is sent: messages, and where the protocol says so, the text itself.
+
+1. Templates run in a sandbox and see the item's fields only; a field that is not there is an error, never empty text.
+2. `none` joins the contents as they stand. `inline` and `model` render a chat template here, in the client.
+3. A beginning-of-sequence token stands in the text, exactly once or never, as the protocol says.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+from jinja2 import StrictUndefined, Template, TemplateError, UndefinedError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from evalkit.canonical import digest
+from evalkit.errors import BadInput
+from evalkit.protocol.spec import Protocol
+
+Messages: TypeAlias = list[dict[str, str]]
+
+_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTemplate:
+    """A chat template and the special tokens it may print."""
+
+    text: str
+    bos_token: str | None = None
+    eos_token: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """Digest of the template and its special tokens."""
+        return digest("chat-template", {"text": self.text, "bos_token": self.bos_token, "eos_token": self.eos_token})
+
+
+class ItemTemplate:
+    """A template over an item's fields, compiled once.
+
+    Raises:
+        BadInput: the template does not compile; `field` names it in messages.
+    """
+
+    def __init__(self, text: str, field: str) -> None:
+        self.field = field
+        self._plain = text if "{" not in text else None
+        try:
+            self._template = _ENVIRONMENT.from_string(text)
+        except TemplateError as error:
+            raise BadInput(f"protocol, field {field}: not a Jinja template: {error}") from None
+
+    def __call__(self, fields: Mapping[str, Any]) -> str:
+        """The text for one item.
+
+        Raises:
+            BadInput: the template asks for a field the item does not have, or fails on its value.
+        """
+        if self._plain is not None:
+            return self._plain
+        try:
+            return self._template.render(fields)
+        except UndefinedError as error:
+            raise BadInput(
+                f"protocol, field {self.field}, item {fields.get('item_id', '?')}: {_missing(error, fields)}"
+            ) from None
+        except (TemplateError, SecurityError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise BadInput(
+                f"protocol, field {self.field}, item {fields.get('item_id', '?')}: "
+                f"{type(error).__name__}: {error}; mend the template or the item"
+            ) from None
+
+
+def _missing(error: UndefinedError, fields: Mapping[str, Any]) -> str:
+    name = str(error).split("'")[1] if "'" in str(error) else ""
+    near = difflib.get_close_matches(name, fields, 1, 0.5)
+    return f"{error}; " + (f"did you mean {near[0]}?" if near else "the item has: " + ", ".join(fields))
+
+
+class Renderer:
+    """Renders the prompts of one protocol.
+
+    Args:
+        protocol: the frozen protocol.
+        model_template: the tokenizer's chat template; required by `chat_template: model` and only there.
+        bos_token: the tokenizer's beginning-of-sequence token, where a tokenizer is at hand.
+
+    Raises:
+        BadInput: a template does not compile, or a token the protocol needs is not known.
+    """
+
+    def __init__(
+        self, protocol: Protocol, model_template: ChatTemplate | None = None, bos_token: str | None = None
+    ) -> None:
+        prompt = protocol.prompt
+        self.policy = prompt.chat_template
+        self._prompt = prompt
+        self._turns = [
+            (turn.role, ItemTemplate(turn.content, f"prompt.messages.{i}.content"))
+            for i, turn in enumerate(prompt.messages)
+        ]
+        self._before: Messages = [{"role": "system", "content": prompt.system}] if prompt.system is not None else []
+        for shot in prompt.few_shot:
+            self._before += [{"role": "user", "content": shot.user}, {"role": "assistant", "content": shot.assistant}]
+        self.bos_token = prompt.bos_token or bos_token or (model_template.bos_token if model_template else None)
+        if prompt.bos == "once" and not self.bos_token:
+            raise BadInput(
+                "protocol, field prompt.bos: once, but no beginning-of-sequence token is known; "
+                "give prompt.bos_token or --tokenizer FOLDER, or say bos: never"
+            )
+        self._chat: Template | None = None
+        if self.policy == "model":
+            if model_template is None:
+                raise BadInput(
+                    "protocol, field prompt.chat_template: model needs the model's tokenizer; give --tokenizer FOLDER"
+                )
+            self._chat = compile_chat_template(model_template.text)
+        elif self.policy == "inline":
+            self._chat = compile_chat_template(prompt.template or "")
+        self._special = {
+            "bos_token": self.bos_token or "",
+            "eos_token": (model_template.eos_token if model_template else None) or "",
+        }
+
+    def messages(self, fields: Mapping[str, Any]) -> Messages:
+        """System turn, few-shot turns in their order, then the item's own."""
+        return [*self._before, *({"role": role, "content": template(fields)} for role, template in self._turns)]
+
+    def text(self, fields: Mapping[str, Any]) -> str | None:
+        """The whole prompt as text; None where the server renders."""
+        if self.policy == "server":
+            return None
+        messages = self.messages(fields)
+        if self._chat is None:
+            body = "".join(message["content"] for message in messages)
+        else:
+            try:
+                body = self._chat.render(
+                    messages=messages,
+                    add_generation_prompt=self._prompt.add_generation_prompt,
+                    **self._special,
+                    **self._prompt.template_arguments,
+                )
+            except (TemplateError, SecurityError, TypeError, ValueError, LookupError) as error:
+                raise BadInput(
+                    f"chat template, item {fields.get('item_id', '?')}: {error}; "
+                    "mend the template or prompt.template_arguments"
+                ) from None
+        return self._with_bos(body, fields)
+
+    def _with_bos(self, body: str, fields: Mapping[str, Any]) -> str:
+        bos, item = self.bos_token, fields.get("item_id", "?")
+        if bos and body.startswith(bos + bos):
+            raise BadInput(f"prompt of item {item}: begins with two {bos}; remove one from the template or the text")
+        if self._prompt.bos == "once" and bos:
+            return body if body.startswith(bos) else bos + body
+        if bos and body.startswith(bos):
+            raise BadInput(f"prompt of item {item}: begins with {bos} under bos: never; say bos: once")
+        return body
+
+
+def compile_chat_template(text: str) -> Template:
+    """A chat template as Hugging Face tokenizers run it: trimmed blocks, loop controls, `raise_exception`.
+
+    `strftime_now` is refused when it is called: a prompt that holds today's date is another prompt tomorrow.
+    """
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = _raise
+    environment.globals["strftime_now"] = _no_clock
+    environment.filters["tojson"] = _to_json
+    try:
+        return environment.from_string(text)
+    except TemplateError as error:
+        raise BadInput(f"chat template: not a Jinja template: {error}") from None
+
+
+def _raise(message: str) -> NoReturn:
+    raise TemplateError(message)
+
+
+def _no_clock(_format: str) -> NoReturn:
+    raise TemplateError("it asks for today's date; freeze one in prompt.template_arguments")
+
+
+def _to_json(value: Any, indent: int | None = None, **_: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
