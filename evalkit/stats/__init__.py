@@ -1,0 +1,45 @@
+"""Statistics of evaluations: pure functions, arrays in, a small named result out.
+
+1. Nothing here reads a file, sets a seed or keeps state; randomness comes in as a `numpy.random.Generator`.
+2. Every interval knows its clusters. Every undefined statistic is None or NaN, and an `Estimate` says why.
+3. A missing value is the caller's business: NaN raises ValueError, and what is dropped is counted above this room.
+"""
+
+from evalkit.stats.estimate import Estimate, undefined
+from evalkit.stats.groups import GroupShares, design_effect, group_shares
+from evalkit.stats.majority import maj_at_k
+from evalkit.stats.means import cluster_mean, cluster_standard_error, independent_standard_error
+from evalkit.stats.missing import Bounds, mean_bounds
+from evalkit.stats.paired import Discordance, SignFlip, discordant_pairs, paired_difference, sign_flip_test
+from evalkit.stats.passk import best_at_k, pass_at_k, pass_hat_k
+from evalkit.stats.planning import expected_maximum, minimum_detectable_effect, selection_optimism
+from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
+
+__all__ = [
+    "Bounds",
+    "Discordance",
+    "Estimate",
+    "GroupShares",
+    "SignFlip",
+    "best_at_k",
+    "best_with_replacement",
+    "cluster_mean",
+    "cluster_standard_error",
+    "design_effect",
+    "discordant_pairs",
+    "expected_maximum",
+    "group_shares",
+    "independent_standard_error",
+    "maj_at_k",
+    "mean_bounds",
+    "minimum_detectable_effect",
+    "openrlhf_max",
+    "paired_difference",
+    "pass_at_k",
+    "pass_hat_k",
+    "selection_optimism",
+    "sign_flip_test",
+    "skyrl_any",
+    "undefined",
+    "verl_best_at_k",
+]

@@ -1,0 +1,61 @@
+"""Who belongs together. Every statistic that knows clusters asks this file, so that they cannot drift apart.
+
+A cluster is the unit of independence: items that share a prompt source or template, and all trials of an item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evalkit.stats.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The cluster of each observation, as a number from 0 to count − 1."""
+
+    codes: NDArray[np.intp]
+    """Shape (n,). Which number a label gets has no meaning."""
+    count: int
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Sum of `values`, shape (n,), within each cluster: shape (count,)."""
+        return np.bincount(self.codes, weights=values, minlength=self.count).astype(np.float64)
+
+
+def clusters_of(labels: ArrayLike, n: int) -> Clusters:
+    """Clusters from one label per observation.
+
+    Args:
+        labels: shape (n,), whole numbers, text, or any hashable objects. Equal labels are one cluster.
+        n: number of observations that must be labelled.
+
+    Raises:
+        ValueError: not one label per observation, or a label that is None or NaN. A missing label is not a cluster of
+            its own: taken as one, it would narrow the interval in silence.
+    """
+    array: NDArray[np.generic] = np.asarray(labels)
+    if array.shape != (n,):
+        raise ValueError(f"clusters: expected shape ({n},), found {array.shape}")
+    if array.dtype.kind == "U" and not isinstance(labels, np.ndarray):
+        array = np.asarray(labels, dtype=object)  # a list of text and NaN would become text, "nan" included
+    if array.dtype.kind == "O":
+        return _from_objects(array.tolist())
+    if array.dtype.kind == "f" and np.any(array != array):
+        raise ValueError("clusters: a label is NaN")
+    distinct, codes = np.unique(array, return_inverse=True)
+    return Clusters(codes, distinct.size)
+
+
+def _from_objects(labels: list[Hashable]) -> Clusters:
+    code_of: dict[Hashable, int] = {}
+    for label in labels:
+        if label is None or label != label:
+            raise ValueError(f"clusters: a label is {'None' if label is None else 'NaN'}")
+        code_of.setdefault(label, len(code_of))
+    codes = np.fromiter((code_of[label] for label in labels), dtype=np.intp, count=len(labels))
+    return Clusters(codes, len(code_of))
