@@ -19,6 +19,7 @@ from evalkit.protocol.render import ChatTemplate, ItemTemplate, Messages, Render
 from evalkit.protocol.seeds import request_seed
 from evalkit.protocol.spec import ComponentSpec, Limits, Protocol, Sampling
 from evalkit.protocol.store import find_lock, list_locks, load_protocol
+from evalkit.protocol.text import resolved_text, write_starter
 
 __all__ = [
     "ChatTemplate",
@@ -49,4 +50,6 @@ __all__ = [
     "parse_spec",
     "request_seed",
     "resolve",
+    "resolved_text",
+    "write_starter",
 ]

@@ -153,7 +153,7 @@ class Sampling(Section):
         if self.temperature == 0:
             if self.n > 1:
                 raise ValueError(
-                    f"temperature: 0 with n: {self.n} gives the same completion {self.n} times; set n: 1 or raise temperature"
+                    f"temperature: 0 with n: {self.n} gives one completion {self.n} times; set n: 1 or raise temperature"
                 )
             if self.top_p != 1 or self.top_k != -1 or self.min_p != 0:
                 raise ValueError("temperature: 0 is greedy; remove top_p, top_k and min_p, or raise temperature")
@@ -252,7 +252,9 @@ class Metric(Section):
     name: Literal["mean", "pass@k", "pass^k", "maj@k"]
     k: tuple[Annotated[Whole, Field(ge=1)], ...] = ()
     estimator: Estimator = "unbiased"
-    """`unbiased`, or a trainer's own convention, to reproduce its number under its own name."""
+    """`unbiased`, or a trainer's own convention, to reproduce its number under its own name: `verl_best` (best of k
+    drawn with replacement, of success), `openrlhf_max` (mean of maximal rewards) and `skyrl_any` (any reward > 0), the
+    last two over all n completions."""
 
     @model_validator(mode="after")
     def _k_where_needed(self) -> Self:
@@ -301,6 +303,8 @@ class Protocol(Section):
         for metric in self.metrics:
             if metric.k and max(metric.k) > n:
                 raise ValueError(f"{metric.name} with k = {max(metric.k)} needs sampling.n of at least that; n is {n}")
+            if metric.estimator in ("openrlhf_max", "skyrl_any") and metric.k != (n,):
+                raise ValueError(f"estimator {metric.estimator} looks at all n completions; write k: [{n}]")
         names = [(metric.name, metric.estimator) for metric in self.metrics]
         if len(set(names)) != len(names):
             raise ValueError("a metric is listed twice with one estimator; join their k")
