@@ -42,6 +42,10 @@ class InfrastructureFailed(EvalkitError):
     exit_code = 75
 
 
+class ModelChanged(InfrastructureFailed):
+    """What answers is not what answered first: nobody can say which samples are whose."""
+
+
 class Interrupted(EvalkitError):
     """Stopped by the user; the same command resumes."""
 

@@ -1,0 +1,79 @@
+"""A model's tokenizer folder: its chat template, its special tokens, and token counts.
+
+Files only, no code of the model: `tokenizer.json`, `tokenizer_config.json`, `chat_template.jinja`. Counting needs the
+extra `tokenizer`; reading the template needs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from evalkit.canonical import digest_bytes
+from evalkit.errors import BadInput
+from evalkit.protocol import ChatTemplate
+
+
+class TokenizerFolder:
+    """The tokenizer of a model folder.
+
+    Raises:
+        BadInput: not a folder, or without `tokenizer.json`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise BadInput(f"{folder}: no tokenizer.json; --tokenizer takes the folder of a model or its tokenizer")
+        self._config = self._json("tokenizer_config.json")
+        self.digest = digest_bytes("tokenizer", path.read_bytes())
+        self.bos_token = self._token("bos_token")
+        self.eos_token = self._token("eos_token")
+        self._tokenizer: Any = None
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        if not path.is_file():
+            return {}
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise BadInput(f"{path}: not JSON: {error}; copy the file again from the model") from None
+        return content if isinstance(content, dict) else {}
+
+    def _token(self, name: str) -> str | None:
+        for source in (self._config, self._json("special_tokens_map.json")):
+            value = source.get(name)
+            if isinstance(value, dict):
+                value = value.get("content")
+            if isinstance(value, str):
+                return value
+        return None
+
+    def chat_template(self) -> ChatTemplate | None:
+        """The model's chat template, from its own file or the configuration; None where it has none.
+
+        Raises:
+            BadInput: several named templates and none called `default`.
+        """
+        path = self.folder / "chat_template.jinja"
+        text = path.read_text(encoding="utf-8") if path.is_file() else self._config.get("chat_template")
+        if isinstance(text, list):
+            named = {entry.get("name"): entry.get("template") for entry in text if isinstance(entry, dict)}
+            if "default" not in named:
+                raise BadInput(f"{self.folder}: chat templates {', '.join(map(str, named))} and no default; inline one")
+            text = named["default"]
+        return ChatTemplate(text, self.bos_token, self.eos_token) if isinstance(text, str) else None
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of `text` as it stands: special tokens written in it are recognised, none is added."""
+        if self._tokenizer is None:
+            try:
+                from tokenizers import Tokenizer
+            except ModuleNotFoundError:
+                raise BadInput("--tokenizer needs the extra: pip install 'evalkit-rl[tokenizer]'") from None
+            self._tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
