@@ -34,7 +34,7 @@ def plain_decimal(number: Decimal) -> int | str:
         raise ValueError(f"{number} is not a finite number")
     if number == number.to_integral_value():
         return int(number)
-    return format(number.normalize(), "f")
+    return format(number, "f").rstrip("0")
 
 
 def canonical_form(value: Canonical) -> object:

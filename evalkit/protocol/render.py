@@ -141,10 +141,12 @@ class Renderer:
         else:
             try:
                 body = self._chat.render(
-                    messages=messages,
-                    add_generation_prompt=self._prompt.add_generation_prompt,
-                    **self._special,
-                    **self._prompt.template_arguments,
+                    {
+                        **self._prompt.template_arguments,
+                        **self._special,
+                        "messages": messages,
+                        "add_generation_prompt": self._prompt.add_generation_prompt,
+                    }
                 )
             except (TemplateError, SecurityError, TypeError, ValueError, LookupError) as error:
                 raise BadInput(

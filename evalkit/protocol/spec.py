@@ -153,7 +153,7 @@ class Sampling(Section):
         if self.temperature == 0:
             if self.n > 1:
                 raise ValueError(
-                    f"temperature: 0 with n: {self.n} gives one completion {self.n} times; set n: 1 or raise temperature"
+                    f"temperature: 0 with n: {self.n} gives {self.n} times the same; set n: 1 or raise temperature"
                 )
             if self.top_p != 1 or self.top_k != -1 or self.min_p != 0:
                 raise ValueError("temperature: 0 is greedy; remove top_p, top_k and min_p, or raise temperature")

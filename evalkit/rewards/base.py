@@ -1,7 +1,8 @@
 """What a component is, what it is given, what it answers, and the one place where it is run.
 
 1. A component is a frozen dataclass whose fields are its parameters, and which is pure: same response, same score.
-2. A score is a value or no value with a status. A value of 0 is a judgement; no verdict is never a zero.
+2. A score is a value or no value with a status. A value of 0 is a judgement; no verdict is never a zero. A completion
+   in which no answer can be read is judged: it is wrong, with `answer` null. A gold that cannot be read is no verdict.
 3. `evaluate` is the one place that runs a component. An exception becomes `failed`, NaN and infinity become `nan`, a
    value outside the declared range becomes `failed`. Nothing a model or a scorer writes gets past it as an exception.
 4. This file imports the standard library only: its bytes, and those of all it imports, enter the source digest of
@@ -32,7 +33,7 @@ class Status(StrEnum):
     FAILED = "failed"
     """The scorer or the item is at fault: an exception, a gold that cannot be read, a value outside its range."""
     UNPARSED = "unparsed"
-    """No answer could be read in the completion, or more than one."""
+    """The completion is nothing that can be judged, or a rater's reply could not be read."""
     ABSTAINED = "abstained"
     """The component does not apply to this sample."""
     TIMEOUT = "timeout"
@@ -49,7 +50,7 @@ class Score:
     """`None` exactly when `status` is not `ok`."""
     status: Status
     answer: str | None = None
-    """What was read from the completion, in a normal form, where the component reads an answer."""
+    """What was read from the completion, in a normal form; `None` where nothing could be, or nothing is read."""
     evidence: str | None = None
     """One line on why, for a person."""
 
@@ -91,6 +92,11 @@ class Component(Protocol):
 def ok(value: float, answer: str | None = None, evidence: str | None = None) -> Score:
     """A score with a value."""
     return Score(value, Status.OK, answer, evidence)
+
+
+def no_answer(evidence: str) -> Score:
+    """The verdict on a completion in which no answer can be read: 0, and why."""
+    return ok(0.0, None, evidence)
 
 
 def no_verdict(status: Status, evidence: str, answer: str | None = None) -> Score:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from evalkit.rewards.base import Response, Score, Status, no_verdict, ok
+from evalkit.rewards.base import Response, Score, Status, no_answer, no_verdict, ok
 
 _EDGE = "A-Za-z0-9\u00c0-\u024f"
 """Characters that make a neighbouring letter part of a word. Scripts without spaces are not among them (`答案是B`)."""
@@ -23,10 +23,10 @@ _WRAPPING = " \t\r\n*_.,:;()[]{}\"'`$\\"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """1 if the chosen letter is the target's letter, else 0; `unparsed` where no single letter was chosen.
+    """1 if the chosen letter is the target's letter, else 0; where no single letter was chosen 0 without an answer.
 
     A capital letter that stands alone counts; a small one only in brackets (`(b)`), right after a marker at the end of
-    its phrase (`answer: b.`), or as the whole completion. `not` between marker and letter makes it unparsed. An `A` or
+    its phrase (`answer: b.`), or as the whole completion. `not` between marker and letter takes it back. An `A` or
     `I` that starts a phrase (`A common mistake`) is a word, not a letter, unless it comes right after the marker and
     nothing else does.
     """
@@ -68,9 +68,9 @@ class Choice:
             return no_verdict(Status.FAILED, f"gold: not one of the letters {' '.join(self.letters)}")
         found = self._chosen(response.completion)
         if not found:
-            return no_verdict(Status.UNPARSED, "no letter chosen")
+            return no_answer("no letter chosen")
         if len(found) > 1:
-            return no_verdict(Status.UNPARSED, f"ambiguous: {' and '.join(sorted(found))}")
+            return no_answer(f"ambiguous: {' and '.join(sorted(found))}")
         answer = found.pop()
         return ok(float(answer == gold), answer)
 

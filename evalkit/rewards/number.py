@@ -2,7 +2,7 @@
 
 1. Completion and gold are read by one parser, so a spelling that is read is read on both sides.
 2. After a marker the first number counts; without a marker the last number of the text.
-3. Where a text could be two different numbers (`1,5`, `1.234,56`, `1 000`) the answer is unparsed, not a guess.
+3. Where a text could be two different numbers (`1,5`, `1.234,56`, `1 000`) there is no answer, not a guess.
 4. Values are exact decimals or fractions. A binary float is never made, so 0.1 + tolerance means what it says.
 """
 
@@ -14,12 +14,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import ClassVar
 
-from evalkit.rewards.base import Response, Score, Status, no_verdict, ok
+from evalkit.rewards.base import Response, Score, Status, no_answer, no_verdict, ok
 
 LONGEST_NUMBER = 1000
-"""Characters of one number. Longer digit strings are unparsed (Python itself stops at 4,300)."""
+"""Characters of one number. Longer digit strings are no answer (Python itself stops at 4,300)."""
 LARGEST_EXPONENT = 400
-"""Of scientific notation, both ways; larger ones are unparsed, so that no answer expands to gigabytes."""
+"""Of scientific notation, both ways; larger ones are no answer, so that no answer expands to gigabytes."""
 
 Exactly = Decimal | Fraction
 
@@ -54,11 +54,9 @@ class Number:
     counts only right before the number and not after a letter, digit or closing bracket: `10-5` holds 10 and 5, `- 5`
     is 5. A number glued to a Latin letter before it (`H2O`, `x1`) is not a number.
 
-    Unparsed: no number or no marker, malformed groups (`1,234,56`, `1,5`, `0,500`, `1.234,56`, `1.2.3`), `3/4/2024`,
-    `1 000` and `1 1/2` with an ordinary space, powers and roots (`10^5`, `√2`), division by zero, more than 1,000
-    characters, exponents beyond ±400.
-
-    Not read: words (`five`), and what follows a number: `5 million` is 5, and after a marker `3 * 4 = 12` is 3.
+    No answer, and so 0: no number or no marker, malformed groups (`1,234,56`, `1,5`, `0,500`, `1.234,56`, `1.2.3`),
+    `3/4/2024`, `1 000` and `1 1/2` with an ordinary space, powers and roots (`10^5`, `√2`), division by zero, more than
+    1,000 characters, exponents beyond ±400.
     """
 
     marker: str | None = None
@@ -84,7 +82,7 @@ class Number:
         try:
             found = read_number(response.completion, self.marker)
         except Unreadable as why:
-            return no_verdict(Status.UNPARSED, str(why))
+            return no_answer(str(why))
         return ok(float(_within(found, gold, self.tolerance)), plain(found))
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from evalkit.rewards.base import Response, Score, Status, no_verdict, ok
+from evalkit.rewards.base import Response, Score, Status, no_answer, no_verdict, ok
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Regex:
     """1 if the completion shows what the pattern asks for, else 0. Python's `re`, searched anywhere, flags inline.
 
     `match_target`: the text of the last match equals the target, white space at both ends of each dropped; no match is
-    `unparsed`. `present`: there is a match; the target is not looked at. A pattern that hangs ends in `timeout`.
+    no answer, and so 0. `present`: there is a match; the target is not looked at. A pattern that hangs is `timeout`.
     """
 
     pattern: str
@@ -48,7 +48,7 @@ class Regex:
         for last in self._compiled.finditer(response.completion):  # noqa: B007 - only the last one is wanted
             pass
         if last is None:
-            return no_verdict(Status.UNPARSED, "no match")
+            return no_answer("no match")
         taken = [text for text in last.groups() if text is not None] or [last.group()]
         answer = taken[0 if self.group == "first" else -1].strip()
         return ok(float(answer == response.target.strip()), answer)

@@ -209,7 +209,7 @@ def test_truncated_and_filtered_completions_are_told_apart_from_wrong_ones() -> 
     assert Counter(c.outcome for c in found) == {"completed": 30, "truncated": 10}
     with serve(filter=True) as server:
         found = ask(server, lock({**NONE, "messages": [{"role": "user", "content": "{{ question }}x"}]}), 40)[1]
-    assert Counter((c.outcome, c.text is None) for c in found)== {("filtered", True): 40}
+    assert Counter((c.outcome, c.text is None) for c in found) == {("filtered", True): 40}
 
 
 @pytest.mark.parametrize(("rule", "outcome"), [("skip", "skipped"), ("error", "errored")])

@@ -88,7 +88,7 @@ def test_a_template_cannot_reach_python(text: str) -> None:
 
 def test_a_template_that_asks_for_todays_date_is_refused() -> None:
     own = ChatTemplate("{{ strftime_now('%Y') }}", None)
-    with pytest.raises(BadInput, match="it asks for today's date; freeze one in prompt.template_arguments"):
+    with pytest.raises(BadInput, match=r"it asks for today's date; freeze one in prompt\.template_arguments"):
         Renderer(protocol(chat_template="model", bos="never"), own).text(ITEM)
 
 

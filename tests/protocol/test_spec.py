@@ -35,7 +35,7 @@ def without(path: str) -> str:
         ("sampling.max_tokens", Decimal("4.5"), "row 5, field sampling.max_tokens: decimal number where a whole number belongs; change the value"),
         ("sampling.n", "8", "row 5, field sampling.n: text where a whole number belongs; change the value"),
         ("sampling.top_k", 0, "row 5, field sampling: top_k: 0 means different things to different engines; write -1 for no limit"),
-        ("sampling.temperature", 0, "row 5, field sampling: temperature: 0 with n: 8 gives one completion 8 times; set n: 1 or raise temperature"),
+        ("sampling.temperature", 0, "row 5, field sampling: temperature: 0 with n: 8 gives 8 times the same; set n: 1 or raise temperature"),
         ("sampling.stop", [""], "row 5, field sampling: an empty stop string would stop every completion; remove it"),
         ("sampling.max_tokens", 0, "row 5, field sampling.max_tokens: whole number: input should be greater than or equal to 1"),
         ("prompt.chat_template", "none", "row 4, field prompt: template goes with chat_template: inline, and only there"),

@@ -66,9 +66,9 @@ def test_another_letter_than_the_gold_is_zero() -> None:
         ("The answer is E", "no letter chosen"),
     ],
 )
-def test_two_letters_or_none_are_unparsed_and_never_the_first(completion: str, evidence: str) -> None:
+def test_two_letters_or_none_are_no_answer_and_wrong_never_the_first(completion: str, evidence: str) -> None:
     found = score(completion)
-    assert (found.value, found.status, found.evidence) == (None, Status.UNPARSED, evidence)
+    assert (found.value, found.answer, found.evidence) == (0.0, None, evidence)
 
 
 def test_an_a_right_after_the_marker_is_the_letter() -> None:

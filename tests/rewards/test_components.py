@@ -62,8 +62,11 @@ def test_regex_compares_the_last_match_with_the_target() -> None:
     assert score("regex", "b", "b", pattern="(a)|(b)").value == 1.0
 
 
-def test_regex_without_a_match_is_unparsed_but_a_verdict_on_presence() -> None:
-    assert score("regex", "x", "5", pattern=r"\d").status is Status.UNPARSED
+def test_regex_without_a_match_is_no_answer_and_wrong() -> None:
+    assert (score("regex", "x", "5", pattern=r"\d").value, score("regex", "x", "5", pattern=r"\d").answer) == (
+        0.0,
+        None,
+    )
     assert score("regex", "x", pattern=r"\d", mode="present").value == 0.0
     assert score("regex", "4", pattern=r"\d", mode="present").value == 1.0
 

@@ -107,9 +107,9 @@ def test_spellings_that_are_read(spelling: str, answer: str) -> None:
         "\ud800",
     ],
 )
-def test_what_cannot_be_told_is_unparsed_and_never_a_guess(completion: str) -> None:
+def test_what_cannot_be_told_is_no_answer_and_wrong_never_a_guess(completion: str) -> None:
     found = score(completion)
-    assert (found.value, found.status) == (None, Status.UNPARSED)
+    assert (found.value, found.status, found.answer) == (0.0, Status.OK, None)
 
 
 def test_after_the_marker_the_first_number_counts_and_of_markers_the_last() -> None:
@@ -123,14 +123,14 @@ def test_the_marker_turns_an_answer_before_it_into_none() -> None:
 
 @pytest.mark.parametrize("completion", ["A: 1 000", "A: 1 1/2", "A: 10^5"])
 def test_after_a_marker_the_head_of_a_longer_number_is_not_the_number(completion: str) -> None:
-    assert score(completion, "1", marker="A:").status is Status.UNPARSED
+    assert score(completion, "1", marker="A:").answer is None
 
 
 def test_the_last_number_is_found_however_far_from_the_end() -> None:
     assert score("7 is it" + " and so on" * 100_000, "7").value == 1.0
     for spaces in range(55, 70):
         assert score("1,234" + " " * spaces, "1234").value == 1.0
-    assert score("1" * 300 + "." + "0" * 700, "7").status is Status.UNPARSED
+    assert score("1" * 300 + "." + "0" * 700, "7").answer is None
 
 
 def test_gold_is_read_by_the_same_parser_after_its_own_marker() -> None:

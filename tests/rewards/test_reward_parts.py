@@ -72,10 +72,19 @@ def test_side_metrics_see_repetition_in_both_ways() -> None:
     assert same.compression_ratio > 10 > other.compression_ratio > 1
 
 
-@pytest.mark.parametrize("text", [
-    " " * 300_000 + "x|", "|" + "-" * 300_000 + "x", "|-" * 150_000 + " x", "|-" + " " * 300_000 + "x", "**a" * 100_000,
-    "- " * 150_000, "~~~" * 100_000, "1" * 300_000 + "|",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        " " * 300_000 + "x|",
+        "|" + "-" * 300_000 + "x",
+        "|-" * 150_000 + " x",
+        "|-" + " " * 300_000 + "x",
+        "**a" * 100_000,
+        "- " * 150_000,
+        "~~~" * 100_000,
+        "1" * 300_000 + "|",
+    ],
+)
 def test_side_metrics_take_linear_time_on_any_text(text: str) -> None:
     before = time.process_time()
     side_metrics(text)

@@ -1,0 +1,274 @@
+"""The Python API: what the command line does, as typed functions. The command line only parses, calls and prints.
+
+Every function that returns results writes the look into the ledger first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from evalkit import protocol as protocols
+from evalkit import runs, splits
+from evalkit.engines import EngineOptions
+from evalkit.errors import BadInput
+from evalkit.ledger import Event, Ledger, Look
+from evalkit.protocol import Lock
+from evalkit.runs import (
+    Comparison,
+    Evidence,
+    Optimism,
+    Progress,
+    RunFolder,
+    RunResult,
+    Selected,
+    Side,
+    Summary,
+)
+from evalkit.splits import BuildReport
+from evalkit.workspace import Workspace, find_workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A frozen protocol and its file."""
+
+    lock: Lock
+    path: Path
+    written: bool
+    """False where the same content was frozen before."""
+
+
+def freeze(path: Path | str, workspace: Workspace | None = None) -> Frozen:
+    """Freeze a YAML protocol: complete it, compute its digests, write `NAME.vN.lock.json` beside it.
+
+    Raises:
+        BadInput: the protocol is faulty; the message names file, row and field.
+        Refused: this version is frozen with other content.
+    """
+    home = workspace or find_workspace()
+    lock, target, written = protocols.freeze_file(Path(path), runs.resolver(home.root))
+    if written:
+        details = {"scoring": lock.digests.scoring, "generation": lock.digests.generation}
+        with Ledger(home.ledger) as ledger:
+            ledger.append(Event.now("freeze", protocol=lock.id, details={"protocol": lock.digests.protocol, **details}))
+    return Frozen(lock, target, written)
+
+
+def load_protocol(reference: str, workspace: Workspace | None = None) -> Lock:
+    """The frozen protocol `NAME@VERSION`, `NAME` (where it has one version) or a lock's path, verified."""
+    return protocols.load_protocol((workspace or find_workspace()).protocols, reference)
+
+
+def verify_protocol(lock: Lock, workspace: Workspace | None = None) -> None:
+    """Check that the code that scores is what was frozen.
+
+    Raises:
+        Refused: a component's code has changed.
+    """
+    runs.check_sources(lock, (workspace or find_workspace()).root)
+
+
+def build_split(
+    source: Path | str,
+    *,
+    name: str,
+    sizes: Mapping[str, int],
+    cluster_by: str | None,
+    stratify: str | None = None,
+    seed: int = 0,
+    id_field: str | None = None,
+    text_fields: Sequence[str] | None = None,
+    secret: Path | None = None,
+    extend: bool = False,
+    merge_overlaps: bool = False,
+    workspace: Workspace | None = None,
+) -> BuildReport:
+    """Assign the items of a data set to splits by cluster, and record it; see `evalkit.splits.build_split`."""
+    return splits.build_split(
+        workspace or find_workspace(),
+        source,
+        name=name,
+        sizes=sizes,
+        cluster_by=cluster_by,
+        stratify=stratify,
+        seed=seed,
+        id_field=id_field,
+        text_fields=text_fields,
+        secret=secret,
+        extend=extend,
+        merge_overlaps=merge_overlaps,
+    )
+
+
+def run(
+    protocol: str | Lock,
+    split: str,
+    model: str,
+    *,
+    repeat: int = 0,
+    purpose: str | None = None,
+    options: EngineOptions | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    workspace: Workspace | None = None,
+) -> RunResult:
+    """Run a frozen protocol on a split with a model; the same call resumes. See `evalkit.runs.run_model`.
+
+    Raises:
+        Refused: the split's role forbids it: `private` always, `audit` without that purpose.
+    """
+    home = workspace or find_workspace()
+    lock = load_protocol(protocol, home) if isinstance(protocol, str) else protocol
+    set_name, role = splits.resolve_reference(home, split)
+    splits.check_purpose(set_name, role, purpose)
+    loaded = splits.load_split(home, f"{set_name}/{role}")
+    return runs.run_model(home, lock, loaded, model, repeat=repeat, options=options, on_progress=on_progress)
+
+
+def find_run(reference: str, workspace: Workspace | None = None) -> RunFolder:
+    """The run that the beginning of an id or a path names."""
+    return runs.find_run((workspace or find_workspace()).runs, reference)
+
+
+def summarize(
+    run: str | RunFolder,
+    protocol: str | None = None,
+    *,
+    purpose: str | None = None,
+    workspace: Workspace | None = None,
+) -> Summary:
+    """Results of a finished run under the protocol named, or its only one."""
+    home = workspace or find_workspace()
+    folder = find_run(run, home) if isinstance(run, str) else run
+    lock = folder.protocol(protocol)
+    items = _items(home, folder)
+    _look(home, folder, lock, purpose)
+    return runs.summarize(folder, lock, items)
+
+
+def score(run: str | RunFolder, protocol: str | Lock, workspace: Workspace | None = None) -> bool:
+    """Score the stored completions of a run under another protocol; False where that was done before.
+
+    Raises:
+        Refused: the protocol would generate otherwise, so these completions are not its own.
+    """
+    home = workspace or find_workspace()
+    folder = find_run(run, home) if isinstance(run, str) else run
+    lock = load_protocol(protocol, home) if isinstance(protocol, str) else protocol
+    return runs.score_stored(folder, lock, _items(home, folder), home.root)
+
+
+def compare(
+    left: str,
+    right: str,
+    *,
+    protocol: str | None = None,
+    force: bool = False,
+    workspace: Workspace | None = None,
+) -> Comparison:
+    """Hold two runs against each other, `right` minus `left`; refused results are empty unless `force`.
+
+    Args:
+        left: the reference: RUN, or RUN:PROTOCOL where it is scored under several.
+        right: what is held against it.
+        protocol: read both under this one.
+        force: compare what is not comparable; the result says so.
+        workspace: by default the one around the current folder.
+    """
+    home = workspace or find_workspace()
+    sides = [_side(reference, protocol, home) for reference in (left, right)]
+    items = _items(home, sides[0].run)
+    for side in sides:
+        _look(home, side.run, side.lock, None)
+
+    def rescore(folder: RunFolder, lock: Lock) -> None:
+        runs.rescore(folder, lock, items, home.root)
+
+    return runs.compare_runs(sides[0], sides[1], items, rescore, force)
+
+
+def _side(reference: str, protocol: str | None, home: Workspace) -> Side:
+    name, _, own = reference.partition(":")
+    return runs.side_of(find_run(name, home), own or protocol)
+
+
+def samples(
+    run: str,
+    *,
+    top: int = 0,
+    bottom: int = 0,
+    random: int = 0,
+    protocol: str | None = None,
+    workspace: Workspace | None = None,
+) -> list[Selected]:
+    """Samples of a run to read: highest and lowest by reward, and a random few."""
+    home = workspace or find_workspace()
+    folder = find_run(run, home)
+    lock = folder.protocol(protocol)
+    items = _items(home, folder)
+    _look(home, folder, lock, "debug")
+    return runs.select_samples(
+        folder, runs.load_evidence(folder, lock, items), items, top=top, bottom=bottom, random=random
+    )
+
+
+def evidence(run: str, protocol: str | None = None, workspace: Workspace | None = None) -> Evidence:
+    """A run's samples with success, reward and component values, one row each, for analyses of your own."""
+    home = workspace or find_workspace()
+    folder = find_run(run, home)
+    lock = folder.protocol(protocol)
+    items = _items(home, folder)
+    _look(home, folder, lock, "debug")
+    return runs.load_evidence(folder, lock, items)
+
+
+@dataclass(frozen=True, slots=True)
+class SplitLooks:
+    """Looks at one split under one protocol, and what choosing the best of them buys by chance."""
+
+    split: str
+    protocol: str
+    looks: tuple[Look, ...]
+    optimism: Optimism
+
+
+def looks(name: str, workspace: Workspace | None = None) -> list[SplitLooks]:
+    """All looks at the splits of set `name`, by split and protocol."""
+    home = workspace or find_workspace()
+    with Ledger(home.ledger) as ledger:
+        found = ledger.looks(split=name)
+    groups: dict[tuple[str, str, str, str], list[Look]] = {}
+    for look in found:
+        groups.setdefault((look.split, look.protocol, look.protocol_digest, look.split_root), []).append(look)
+    result = []
+    for (split, protocol, digest, root), members in groups.items():
+        m = len({look.model_digest for look in members if not look.model.startswith("baseline:")})
+        try:
+            items = splits.load_split(home, split).items
+        except BadInput as error:
+            luck = Optimism(m, None, None, 0, str(error))
+        else:
+            luck = runs.optimism(home, digest, root, items, m)
+        result.append(SplitLooks(split, protocol, tuple(members), luck))
+    return result
+
+
+def _items(home: Workspace, folder: RunFolder) -> pl.DataFrame:
+    """The items of a run's split, if they are still those it was run on."""
+    stated = folder.header()["split"]
+    loaded = splits.load_split(home, stated["name"])
+    if loaded.root != stated["root"]:
+        raise BadInput(
+            f"run {folder.run_id}: made on another {stated['name']} than the one that is here now; "
+            "bring its items back, or run again"
+        )
+    return loaded.items
+
+
+def _look(home: Workspace, folder: RunFolder, lock: Lock, purpose: str | None) -> None:
+    set_name, role = folder.header()["split"]["name"].rsplit("/", 1)
+    why = purpose or ("audit" if role == "audit" else None)
+    runs.record_look(home, folder, lock, splits.check_purpose(set_name, role, why))

@@ -1,0 +1,38 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ProtocolOption = Annotated[
+    str | None, typer.Option("--protocol", "-p", help="NAME@VERSION; needed where a run is scored under several.")
+]
+
+
+def show(as_json: bool, content: Any, text: str) -> None:
+    """Print `content` as JSON, or `text`."""
+    from evalkit.report import to_json
+
+    print(to_json(content) if as_json else text)
+
+
+def sizes_of(text: str) -> dict[str, int]:
+    """`smoke=20,dev=300` as role → items, in this order.
+
+    Raises:
+        BadInput: not of that form.
+    """
+    from evalkit.errors import BadInput
+
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        role, equals, size = part.strip().partition("=")
+        if not equals or not size.strip().isdecimal():
+            raise BadInput(f"--sizes {part.strip()!r}: not ROLE=N; write such as smoke=20,dev=300,public=500")
+        if role in found:
+            raise BadInput(f"--sizes {role}: given twice; keep one")
+        found[role] = int(size)
+    return found

@@ -1,0 +1,147 @@
+"""`evalkit run`, `score`, `compare`, `samples`, `runs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evalkit.cli.common import Json, ProtocolOption, show
+
+if TYPE_CHECKING:
+    from evalkit.runs import Summary
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put these commands at the top level."""
+    for command in (run, score, compare, samples, runs):
+        app.command()(command)
+
+
+def run(
+    protocol: Annotated[str, typer.Argument(help="Frozen protocol: NAME@VERSION.")],
+    split: Annotated[str, typer.Option(help="SET/ROLE, or ROLE where there is one set.")],
+    model: Annotated[list[str], typer.Option(help="openai:NAME@URL, replay:FILE, baseline:KIND; may be repeated.")],
+    repeat: Annotated[int, typer.Option(min=0, help="Index of the whole run; another one has other seeds.")] = 0,
+    purpose: Annotated[str | None, typer.Option(help="Why you look: checkpoint, debug, report, audit, …")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="The model's tokenizer folder, to render prompts here.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Requests in flight.")] = 64,
+    step: Annotated[int | None, typer.Option(help="Training step of the model.")] = None,
+    train_seed: Annotated[int | None, typer.Option(help="Training seed of the model.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="Print what is behind every number.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run models under a protocol on a split. The same command resumes, and reuses what is finished."""
+    from evalkit import api
+    from evalkit.engines import EngineOptions
+    from evalkit.report import progress_line
+    from evalkit.workspace import find_workspace
+
+    home = find_workspace()
+    options = EngineOptions(home.root, tokenizer, concurrency, step, train_seed)
+    lock = api.load_protocol(protocol, home)
+    summaries = []
+    for reference in model:
+        with progress_line(reference) as tick:
+            done = api.run(
+                lock,
+                split,
+                reference,
+                repeat=repeat,
+                purpose=purpose,
+                options=options,
+                on_progress=tick,
+                workspace=home,
+            )
+        summaries.append(api.summarize(done.run, lock.id, purpose=purpose, workspace=home))
+    _print(summaries, as_json, details or len(model) == 1)
+
+
+def _print(summaries: list[Summary], as_json: bool, with_details: bool) -> None:
+    from evalkit.report import checkpoint_table, details
+
+    tables = checkpoint_table(summaries)
+    parts = [tables, *(details(summary) for summary in summaries if with_details)]
+    show(as_json, summaries, "\n\n".join(parts))
+
+
+def score(
+    run: Annotated[list[str], typer.Argument(help="Beginning of a run's id, or its path; may be repeated.")],
+    protocol: Annotated[str, typer.Option("--protocol", "-p", help="NAME@VERSION to score under.")],
+    as_json: Json = False,
+) -> None:
+    """Score stored completions under another protocol. Completions do not change, scores are added."""
+    from evalkit import api
+
+    summaries = []
+    for reference in run:
+        api.score(reference, protocol)
+        summaries.append(api.summarize(reference, protocol))
+    _print(summaries, as_json, len(run) == 1)
+
+
+def compare(
+    left: Annotated[str, typer.Argument(help="The reference: RUN, or RUN:PROTOCOL where it is scored under several.")],
+    right: Annotated[str, typer.Argument(help="The run held against it.")],
+    protocol: ProtocolOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare what is not comparable; the output is stamped.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare two runs by item: first whether they may be compared, then the difference. Exit 2 where they may not."""
+    from evalkit import api
+    from evalkit.report import comparison_text
+
+    found = api.compare(left, right, protocol=protocol, force=force)
+    show(as_json, found, comparison_text(found))
+    raise typer.Exit(0 if found.results else 2)
+
+
+def samples(
+    run: Annotated[str, typer.Argument(help="Beginning of a run's id, or its path.")],
+    top: Annotated[int, typer.Option(min=0, help="Samples with the highest reward.")] = 3,
+    bottom: Annotated[int, typer.Option(min=0, help="Samples with the lowest reward.")] = 3,
+    random: Annotated[int, typer.Option(min=0, help="Samples by chance; the same each time.")] = 3,
+    sheet: Annotated[
+        Path | None, typer.Option(help="Write them as a blinded CSV sheet for human labels instead.")
+    ] = None,
+    protocol: ProtocolOption = None,
+    as_json: Json = False,
+) -> None:
+    """Show samples to read, or write a blinded sheet to label."""
+    from evalkit import api
+    from evalkit.files import write_whole
+    from evalkit.report import samples_text
+    from evalkit.runs import label_sheet
+
+    found = api.samples(run, top=top, bottom=bottom, random=random, protocol=protocol)
+    if sheet is not None:
+        write_whole(sheet, label_sheet(found))
+        print(f"{sheet}: {len(found)} samples to label, blinded")
+        return
+    show(as_json, found, samples_text(found))
+
+
+def runs(
+    run: Annotated[
+        list[str] | None, typer.Argument(help="Runs to show in full; all are listed where none is given.")
+    ] = None,
+    protocol: ProtocolOption = None,
+    as_json: Json = False,
+) -> None:
+    """List the runs of the workspace, or show the results of some."""
+    from evalkit import api
+    from evalkit.report import runs_text
+    from evalkit.runs import list_runs
+    from evalkit.workspace import find_workspace
+
+    if run:
+        summaries = [api.summarize(reference, protocol) for reference in run]
+        _print(summaries, as_json, len(run) == 1)
+        return
+    found = list_runs(find_workspace().runs)
+    show(as_json, [folder.header() for folder in found], runs_text(found))

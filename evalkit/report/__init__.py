@@ -1,0 +1,29 @@
+"""What people read: tables, comparisons, lists, progress."""
+
+from evalkit.report.comparisons import comparison_text
+from evalkit.report.lists import events_text, looks_text, runs_text
+from evalkit.report.plain import interval, number, percent, table, to_json, visible
+from evalkit.report.progress import progress_line
+from evalkit.report.samples import samples_text
+from evalkit.report.splits import build_text, splits_text, verify_text
+from evalkit.report.summaries import checkpoint_table, details
+
+__all__ = [
+    "build_text",
+    "checkpoint_table",
+    "comparison_text",
+    "details",
+    "events_text",
+    "interval",
+    "looks_text",
+    "number",
+    "percent",
+    "progress_line",
+    "runs_text",
+    "samples_text",
+    "splits_text",
+    "table",
+    "to_json",
+    "verify_text",
+    "visible",
+]

@@ -1,0 +1,89 @@
+"""Lists as text: runs, looks, splits, ledger rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evalkit.ledger import Event
+from evalkit.report.plain import NONE, number, table
+from evalkit.runs import RunFolder
+
+if TYPE_CHECKING:
+    from evalkit.api import SplitLooks
+
+
+def runs_text(found: Sequence[RunFolder]) -> str:
+    """A row a run."""
+    if not found:
+        return "no runs; evalkit run PROTOCOL --split ROLE --model MODEL"
+    rows = []
+    for folder in found:
+        header = folder.header()
+        state = "invalid" if folder.invalid else "finished" if folder.finished else "unfinished"
+        under = ", ".join(lock.id for lock in folder.protocols()) or header["protocol"]
+        mark = header["fingerprint"]
+        step = NONE if mark["step"] is None else str(mark["step"])
+        rows.append(
+            [
+                folder.run_id,
+                mark["name"],
+                step,
+                str(header["repeat"]),
+                header["split"]["name"],
+                under,
+                state,
+                header["started"],
+            ]
+        )
+    return table(["run", "model", "step", "repeat", "split", "protocol", "state", "started"], rows)
+
+
+def looks_text(name: str, found: Sequence[SplitLooks]) -> str:
+    """Looks by split and protocol, and the optimism of choosing the best."""
+    if not found:
+        return f"no looks at {name}"
+    parts = []
+    for group in found:
+        rows = [
+            [str(look.seq), look.when, look.who, look.model, str(look.repeat), look.purpose] for look in group.looks
+        ]
+        parts.append(f"{group.split} under {group.protocol}: {len(rows)} looks")
+        parts.append(table(["seq", "when", "who", "model", "repeat", "purpose"], rows))
+        parts.append(f"  {_luck(group)}")
+    return "\n".join(parts)
+
+
+def _luck(group: SplitLooks) -> str:
+    luck = group.optimism
+    if luck.expected is None:
+        return f"choosing the best of {luck.m}: cannot tell ({luck.why})"
+    if luck.standard_error is None:
+        return luck.why
+    return (
+        f"choosing the best of {luck.m} buys {number(luck.expected, 4)} of success by chance alone, if all are equally "
+        f"good (E[max of {luck.m}] × {number(luck.standard_error, 4)} / √2, the standard error of a paired difference: "
+        f"median over {luck.pairs} pairs)"
+    )
+
+
+def events_text(found: Sequence[Event]) -> str:
+    """A row an event."""
+    rows = [
+        [
+            str(row.seq),
+            row.when,
+            row.who,
+            row.event,
+            row.split or "",
+            row.protocol or "",
+            row.model or "",
+            row.purpose or "",
+        ]
+        for row in found
+    ]
+    return (
+        table(["seq", "when", "who", "event", "split", "protocol", "model", "purpose"], rows)
+        if rows
+        else "empty ledger"
+    )

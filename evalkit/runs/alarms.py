@@ -1,0 +1,78 @@
+"""Alarms: signs that a number measures something else than the model, whatever its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+
+from evalkit.runs.evidence import Evidence
+
+EMPTY = 0.01
+TRUNCATED = 0.01
+UNTERMINATED = 0.01
+EXTRACTION = 0.05
+SAME_TRIALS = 0.5
+"""Shares above which there is an alarm; the last is a share of items whose trials all say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One sign, with the share it rests on."""
+
+    code: str
+    statement: str
+    share: float
+    n: int
+    """What the share is of."""
+
+
+def alarms_of(evidence: Evidence) -> tuple[Alarm, ...]:
+    """All alarms of a run."""
+    return tuple(_alarms(evidence))
+
+
+def _alarms(evidence: Evidence) -> Iterator[Alarm]:
+    texts = evidence.frame.filter("has_text")
+    n = texts.height
+    if n == 0:
+        yield Alarm("NO_COMPLETIONS", "no sample has a completion", 1.0, evidence.frame.height)
+        return
+    for code, what, mask, limit in (
+        ("EMPTY", "completions are empty", texts["empty"], EMPTY),
+        ("TRUNCATED", "completions were cut at max_tokens", texts["outcome"] == "truncated", TRUNCATED),
+        (
+            "UNTERMINATED_REASONING",
+            "completions never end their reasoning",
+            texts["unterminated_reasoning"],
+            UNTERMINATED,
+        ),
+    ):
+        share = float(mask.mean() or 0.0)  # type: ignore[arg-type]
+        if share > limit:
+            yield Alarm(code, f"{share:.1%} of {n} {what}", share, n)
+    share = texts["answer"].null_count() / n
+    if share > EXTRACTION and evidence.reads_answers:
+        component = evidence.lock.spec.success.component
+        yield Alarm("EXTRACTION", f"no answer was found in {share:.1%} of {n} completions ({component})", share, n)
+    if not evidence.control:
+        yield from _same_trials(evidence, texts)
+
+
+def _same_trials(evidence: Evidence, texts: pl.DataFrame) -> Iterator[Alarm]:
+    """Every trial of an item says the same: seeds may not reach the engine."""
+    if evidence.lock.spec.sampling.n < 2:
+        return
+    groups = texts.group_by("item_id").agg(pl.len().alias("n"), pl.col("text_hash").n_unique().alias("different"))
+    groups = groups.filter(pl.col("n") > 1)
+    if not groups.height:
+        return
+    share = groups.filter(pl.col("different") == 1).height / groups.height
+    if share > SAME_TRIALS:
+        yield Alarm(
+            "SAME_TRIALS",
+            f"in {share:.1%} of {groups.height} items all trials say the same; does the engine honour seeds?",
+            share,
+            groups.height,
+        )

@@ -1,0 +1,208 @@
+"""A run's folder: what lies where, and who may write.
+
+    run.json              address, fingerprint, environment: written once, before the first request
+    journal.jsonl         raw completions as they came; never rewritten
+    samples/NNNNN.parquet the samples table, sorted by sample_id, a function of the journal
+    protocols/P.lock.json the protocols it was run or scored under, by protocol digest
+    scores/S/             scores under one scoring digest: journal.jsonl, NNNNN.parquet, floor.json
+    done.json             stamp of a finished generation
+    invalid.json          why nothing here may be used
+    runner.lock           held by the process that is writing
+
+Scores are added beside each other; generations never change.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from evalkit.canonical import short
+from evalkit.errors import BadInput, Refused
+from evalkit.files import disk, write_whole
+from evalkit.protocol import Lock, load_lock, lock_json
+from evalkit.runs.journal import Journal
+
+FORMAT = "evalkit-run/1"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreFolder:
+    """Scores of a run under one scoring digest."""
+
+    path: Path
+
+    @property
+    def journal(self) -> Journal:
+        """One record a sample: its scores by component."""
+        return Journal(self.path / "journal.jsonl")
+
+    @property
+    def parts(self) -> list[Path]:
+        """Files of the scores table."""
+        return sorted(self.path.glob("*.parquet"))
+
+    @property
+    def floor(self) -> Path:
+        """What the null completion scores."""
+        return self.path / "floor.json"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One run on disk."""
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        """The folder's name is the run's id."""
+        return self.path.name
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of completions."""
+        return Journal(self.path / "journal.jsonl")
+
+    @property
+    def parts(self) -> list[Path]:
+        """Files of the samples table."""
+        return sorted((self.path / "samples").glob("*.parquet"))
+
+    @property
+    def finished(self) -> bool:
+        """Whether every planned sample has its outcome and the samples table stands."""
+        return (self.path / "done.json").is_file()
+
+    @property
+    def invalid(self) -> str | None:
+        """Why the run may not be used; None where it may."""
+        path = self.path / "invalid.json"
+        return str(json.loads(path.read_text(encoding="utf-8"))["why"]) if path.is_file() else None
+
+    def scores(self, lock: Lock) -> ScoreFolder:
+        """Scores under the scoring digest of `lock`."""
+        return ScoreFolder(self.path / "scores" / short(lock.digests.scoring, 16))
+
+    def header(self) -> dict[str, Any]:
+        """Content of run.json.
+
+        Raises:
+            BadInput: not a run's folder, or of another format.
+        """
+        path = self.path / "run.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}; name a run from `evalkit runs`") from None
+        except ValueError as error:
+            raise BadInput(f"{path}: not JSON: {error}; move this run's folder away and run again") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise BadInput(f"{path}, field format: not {FORMAT}; the run was made by another version")
+        return content
+
+    def protocols(self) -> list[Lock]:
+        """The protocols this run was run or scored under, by id."""
+        locks = [load_lock(path) for path in sorted((self.path / "protocols").glob("*.lock.json"))]
+        return sorted(locks, key=lambda lock: (lock.spec.name, lock.spec.version))
+
+    def protocol(self, reference: str | None = None) -> Lock:
+        """The protocol named `NAME@VERSION` (or NAME) among those of this run; the only one where None.
+
+        Raises:
+            BadInput: none of that name, or several to choose from.
+        """
+        locks = self.protocols()
+        if reference is not None:
+            locks = [lock for lock in locks if reference in (lock.id, lock.spec.name)]
+        if len(locks) == 1:
+            return locks[0]
+        known = ", ".join(lock.id for lock in self.protocols()) or "none"
+        what = f"protocol {reference}" if reference else "one protocol"
+        raise BadInput(
+            f"run {self.run_id}: not scored under {what} (under: {known}); name it with --protocol, or score it: "
+            f"`evalkit score {self.run_id} --protocol NAME@VERSION`"
+        )
+
+    def add_protocol(self, lock: Lock) -> None:
+        """Keep a protocol beside the run, so that its results can be read without the workspace's files."""
+        folder = self.path / "protocols"
+        with disk(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{short(lock.digests.protocol, 16)}.lock.json"
+        if not path.exists():
+            write_whole(path, json.dumps(lock_json(lock), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write one of the run's JSON files whole."""
+        write_whole(self.path / name, json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+    def samples(self, columns: list[str] | None = None) -> pl.DataFrame:
+        """The samples table, sorted by sample_id; some columns only where given.
+
+        Raises:
+            BadInput: the run is not finished, or marked invalid.
+        """
+        if (why := self.invalid) is not None:
+            raise BadInput(f"run {self.run_id} is invalid: {why}")
+        if not self.finished:
+            raise BadInput(f"run {self.run_id} is not finished; the command that started it resumes it")
+        return pl.read_parquet(self.parts, columns=columns)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the run against a second writer.
+
+        Raises:
+            Refused: another process is writing; the message names it.
+        """
+        path = self.path / "runner.lock"
+        with disk(path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                holder = os.pread(handle, 200, 0).decode(errors="replace").strip() or "another process"
+                raise Refused(f"run {self.run_id}: {holder} is writing it; wait for it or stop it") from None
+            with disk(path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"process {os.getpid()} on {os.uname().nodename}".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+
+def find_run(runs: Path, reference: str) -> RunFolder:
+    """The run that a path or the beginning of an id names.
+
+    Raises:
+        BadInput: no such run, or several.
+    """
+    path = Path(reference)
+    if (path / "run.json").is_file():
+        return RunFolder(path.resolve())
+    found = (
+        sorted(folder for folder in runs.glob(f"{reference}*") if (folder / "run.json").is_file()) if reference else []
+    )
+    if len(found) == 1:
+        return RunFolder(found[0])
+    if found:
+        raise BadInput(
+            f"run {reference}: several begin so: {', '.join(folder.name for folder in found[:5])}; give more of the id"
+        )
+    raise BadInput(f"run {reference}: none in {runs}; `evalkit runs` lists them")
+
+
+def list_runs(runs: Path) -> list[RunFolder]:
+    """All runs of a workspace, by id."""
+    return [RunFolder(folder) for folder in sorted(runs.glob("*")) if (folder / "run.json").is_file()]

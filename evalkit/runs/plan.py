@@ -1,0 +1,182 @@
+"""What a run has to do: its address, and the (item, trial, seed) list minus what is done.
+
+A run is addressed by everything that can change its completions: the generation digest, the chat template's digest,
+the split's root, the model's digest, the engine with version and dtype, and the repeat. Its id is the beginning of
+that address, so the same command finds the same run, and no other command does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+import polars as pl
+
+from evalkit.canonical import canonical_bytes, digest, short
+from evalkit.engines import Fingerprint, Gold, Request
+from evalkit.errors import BadInput, Refused
+from evalkit.protocol import ItemTemplate, Lock, Renderer, request_seed
+from evalkit.splits import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The inputs that identify a run."""
+
+    generation: str
+    chat_template: str | None
+    split_root: str
+    model: str
+    engine: str
+    engine_version: str
+    dtype: str | None
+    repeat: int
+
+    @property
+    def run_id(self) -> str:
+        """First 12 hex characters of the address digest."""
+        return short(self.digest)
+
+    @property
+    def digest(self) -> str:
+        """Digest of all of it."""
+        return digest("run", asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item, ready for templates."""
+
+    item_id: str
+    cluster_id: str
+    fields: Mapping[str, Any]
+
+
+class Items:
+    """The items of a split, decoded one by one so that a large split stays small in memory."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame.sort("item_id")
+        self._row = {item_id: row for row, item_id in enumerate(self.frame["item_id"])}
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def __iter__(self) -> Iterator[Item]:
+        for start in range(0, self.frame.height, 1024):
+            for row in self.frame.slice(start, 1024).iter_rows(named=True):
+                yield _item(row)
+
+    def __getitem__(self, item_id: str) -> Item:
+        return _item(self.frame.row(self._row[item_id], named=True))
+
+
+def _item(row: Mapping[str, Any]) -> Item:
+    fields = {**orjson.loads(row["fields"]), "item_id": row["item_id"], "cluster_id": row["cluster_id"]}
+    return Item(row["item_id"], row["cluster_id"], fields)
+
+
+class Targets:
+    """What a right answer says, for every item: the protocol's target and gold completion."""
+
+    def __init__(self, lock: Lock) -> None:
+        self._target = ItemTemplate(lock.spec.target, "target")
+        self._gold = ItemTemplate(lock.spec.gold_completion, "gold_completion")
+
+    def target(self, item: Item) -> str:
+        """The rendered target of one item."""
+        return self._target(item.fields)
+
+    def gold(self, items: Items) -> Gold:
+        """The gold completions of all items."""
+        ids, completions = [], []
+        for item in items:
+            ids.append(item.item_id)
+            completions.append(self._gold({**item.fields, "target": self.target(item)}))
+        return Gold(ids, completions)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run: protocol × split × model × repeat."""
+
+    lock: Lock
+    split: Split
+    items: Items
+    fingerprint: Fingerprint
+    repeat: int
+    address: Address
+    renderer: Renderer | None
+    """None where nothing is rendered: completions that were recorded."""
+
+    @property
+    def n_planned(self) -> int:
+        """Samples of the whole run: items times trials."""
+        return len(self.items) * self.lock.spec.sampling.n
+
+    def sample_id(self, item_id: str, trial: int) -> str:
+        """Id of one sample: derived from run, item and trial alone."""
+        content = canonical_bytes([self.address.digest, item_id, trial])
+        return hashlib.sha256(b"evalkit/sample\x00" + content).hexdigest()[:32]
+
+    def seed(self, item_id: str, trial: int) -> int:
+        """Seed of one request."""
+        return request_seed(self.lock.spec.sampling.seed, self.repeat, item_id, trial)
+
+    def requests(self, done: Collection[str]) -> Iterator[Request]:
+        """The requests that are still owed, item by item."""
+        for item in self.items:
+            prompt, messages = None, None
+            for trial in range(self.lock.spec.sampling.n):
+                sample_id = self.sample_id(item.item_id, trial)
+                if sample_id in done:
+                    continue
+                if prompt is None and messages is None and self.renderer is not None:
+                    prompt = self.renderer.text(item.fields)
+                    messages = self.renderer.messages(item.fields) if prompt is None else None
+                seed = self.seed(item.item_id, trial)
+                yield Request(sample_id, item.item_id, trial, seed, prompt, messages, item.fields)
+
+
+def check_runnable(lock: Lock, split: Split) -> None:
+    """Refuse what `run` cannot do honestly.
+
+    Raises:
+        Refused: the protocol allows tools.
+        BadInput: the split is empty.
+    """
+    allowed = [tool.name for tool in lock.spec.tools if tool.permission != "deny"]
+    if allowed:
+        raise Refused(
+            f"{lock.id}: allows tools ({', '.join(allowed)}), and there is no tool loop to run them under; "
+            "freeze a protocol without tools"
+        )
+    if not split.items.height:
+        raise BadInput(f"split {split.name}: no items; build it with a size above 0")
+
+
+def cluster_labels(frame: pl.DataFrame, key: str) -> pl.Series:
+    """Cluster label of every item under the protocol's cluster key; the one place that decides it.
+
+    Args:
+        frame: an items table.
+        key: `cluster_id`, `item_id`, or a field of the items.
+
+    Raises:
+        BadInput: an item lacks the field, or it is null there.
+    """
+    if key in ("cluster_id", "item_id"):
+        return frame[key].alias("cluster")
+    labels = []
+    for item_id, text in zip(frame["item_id"], frame["fields"], strict=True):
+        value = orjson.loads(text).get(key)
+        if value is None:
+            raise BadInput(
+                f"item {item_id}, field {key}: null or absent where cluster_key of the protocol belongs; "
+                "fill it in, or freeze another cluster_key"
+            )
+        labels.append(value if isinstance(value, str) else orjson.dumps(value).decode())
+    return pl.Series("cluster", labels, pl.String)

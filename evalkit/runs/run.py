@@ -1,0 +1,147 @@
+"""Running a protocol on a split with a model: the same command starts, resumes and reuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evalkit.engines import Engine, EngineOptions, Fingerprint, make_engine
+from evalkit.errors import ModelChanged
+from evalkit.files import disk
+from evalkit.protocol import Lock, Renderer
+from evalkit.runs.environment import environment
+from evalkit.runs.execute import OnProgress, Progress, execute
+from evalkit.runs.folder import FORMAT, RunFolder
+from evalkit.runs.plan import Address, Items, Plan, Targets, check_runnable
+from evalkit.runs.scoring import check_sources, score_run
+from evalkit.splits import Split
+from evalkit.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A finished run."""
+
+    run: RunFolder
+    reused: bool
+    """Whether all completions were there before."""
+
+
+def _silent(_: Progress) -> None:
+    """No progress display."""
+
+
+def run_model(
+    workspace: Workspace,
+    lock: Lock,
+    split: Split,
+    model: str,
+    *,
+    repeat: int = 0,
+    options: EngineOptions | None = None,
+    on_progress: OnProgress = _silent,
+) -> RunResult:
+    """Run `model` under `lock` on `split`, resuming what an earlier attempt left.
+
+    A finished run is reused only when its address is the same, that is, when every input that can change a completion
+    is. Its scores are added where the scoring digest is new.
+
+    Args:
+        workspace: where the run lies.
+        lock: the frozen protocol.
+        split: loaded items; the caller has checked its role.
+        model: `engine:locator`.
+        repeat: index of the whole run; another repeat has other seeds.
+        options: tokenizer, concurrency, training step and seed.
+        on_progress: called after every journaled batch.
+
+    Raises:
+        Refused: tools, changed scorer code, another runner, or a knob the server does not know.
+        InfrastructureFailed: the engine failed more often than the error budget allows; the same command resumes.
+        ModelChanged: the server turned into another model; the run is marked invalid.
+        DiskRefused: the disk is full or read-only; what was journaled stays.
+    """
+    check_runnable(lock, split)
+    check_sources(lock, workspace.root)
+    chosen = options or EngineOptions(root=workspace.root)
+    return asyncio.run(_run(workspace, lock, split, model, repeat, chosen, on_progress))
+
+
+async def _run(
+    workspace: Workspace,
+    lock: Lock,
+    split: Split,
+    model: str,
+    repeat: int,
+    options: EngineOptions,
+    on_progress: OnProgress,
+) -> RunResult:
+    items = Items(split.items)
+    engine = make_engine(model, lock, Targets(lock).gold(items), options)
+    try:
+        plan = _plan(lock, split, items, engine, await engine.open(), repeat)
+        run = RunFolder(workspace.runs / plan.address.run_id)
+        if run.invalid is not None:
+            _set_aside(workspace, run)
+        if run.finished:
+            await score_run(run, lock, items, workspace.root)
+            run.add_protocol(lock)
+            return RunResult(run, reused=True)
+        with run.writing():
+            if not (run.path / "run.json").exists():
+                run.write_json("run.json", _header(plan, workspace.root))
+            try:
+                await execute(plan, engine, run, workspace.root, on_progress)
+            except ModelChanged as error:
+                run.write_json("invalid.json", {"why": str(error)})
+                raise
+        return RunResult(run, reused=False)
+    finally:
+        await engine.close()
+
+
+def _plan(lock: Lock, split: Split, items: Items, engine: Engine, fingerprint: Fingerprint, repeat: int) -> Plan:
+    renderer = None
+    if engine.renders:
+        tokenizer = engine.model_template()
+        renderer = Renderer(lock.spec, tokenizer.chat_template, tokenizer.bos_token)
+    address = Address(
+        generation=lock.digests.generation,
+        chat_template=fingerprint.chat_template_digest,
+        split_root=split.root,
+        model=fingerprint.model_digest,
+        engine=fingerprint.engine,
+        engine_version=fingerprint.engine_version,
+        dtype=fingerprint.dtype,
+        repeat=repeat,
+    )
+    return Plan(lock, split, items, fingerprint, repeat, address, renderer)
+
+
+def _header(plan: Plan, root: Path) -> Mapping[str, Any]:
+    return {
+        "format": FORMAT,
+        "run_id": plan.address.run_id,
+        "address": asdict(plan.address),
+        "protocol": plan.lock.id,
+        "split": {"name": plan.split.name, "role": plan.split.role, "root": plan.split.root, "items": len(plan.items)},
+        "planned": plan.n_planned,
+        "repeat": plan.repeat,
+        "fingerprint": {**asdict(plan.fingerprint), "details": dict(plan.fingerprint.details)},
+        "environment": environment(root),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _set_aside(workspace: Workspace, run: RunFolder) -> None:
+    """Move an invalid run out of the way of the next one; it is kept for whoever wants to know why."""
+    folder = workspace.state / "invalid"
+    with disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        number = 1 + sum(1 for _ in folder.glob(f"{run.run_id}-*"))
+        os.replace(run.path, folder / f"{run.run_id}-{number}")
