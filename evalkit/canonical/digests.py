@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import orjson
 import rfc8785
 
 SCHEME = "ek1"
@@ -57,8 +58,17 @@ def canonical_form(value: Canonical) -> object:
 
 
 def canonical_bytes(value: Canonical) -> bytes:
-    """RFC 8785 bytes of `value`."""
-    return rfc8785.dumps(canonical_form(value))  # type: ignore[arg-type]
+    """RFC 8785 bytes of `value`.
+
+    orjson is ten times as fast and writes the same bytes as long as they are ASCII: without floats the two differ only
+    in the order of keys beyond the Basic Multilingual Plane. A test holds it against `rfc8785`.
+    """
+    form = canonical_form(value)
+    try:
+        quick = orjson.dumps(form, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # a lone surrogate, on which rfc8785 has the last word
+        return rfc8785.dumps(form)  # type: ignore[arg-type]
+    return quick if quick.isascii() else rfc8785.dumps(form)  # type: ignore[arg-type]
 
 
 def digest_bytes(domain: str, data: bytes) -> str:

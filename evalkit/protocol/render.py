@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
@@ -23,6 +24,9 @@ from evalkit.protocol.spec import Protocol
 
 Messages: TypeAlias = list[dict[str, str]]
 
+_SIMPLE = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
+_WORDS = frozenset({"true", "false", "none", "True", "False", "None", "not", "self", "loop"})
+"""Names that mean something to Jinja even where the item has such a field."""
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 
 
@@ -49,7 +53,7 @@ class ItemTemplate:
 
     def __init__(self, text: str, field: str) -> None:
         self.field = field
-        self._plain = text if "{" not in text else None
+        self._pieces = _simple_pieces(text)
         try:
             self._template = _ENVIRONMENT.from_string(text)
         except TemplateError as error:
@@ -61,8 +65,8 @@ class ItemTemplate:
         Raises:
             BadInput: the template asks for a field the item does not have, or fails on its value.
         """
-        if self._plain is not None:
-            return self._plain
+        if self._pieces is not None and all(name in fields for name in self._pieces[1::2]):
+            return "".join([str(fields[piece]) if i % 2 else piece for i, piece in enumerate(self._pieces)])
         try:
             return self._template.render(fields)
         except UndefinedError as error:
@@ -74,6 +78,16 @@ class ItemTemplate:
                 f"protocol, field {self.field}, item {fields.get('item_id', '?')}: "
                 f"{type(error).__name__}: {error}; mend the template or the item"
             ) from None
+
+
+def _simple_pieces(text: str) -> list[str] | None:
+    """Text and names by turns where a template is no more than text and `{{ name }}`; None for any other.
+
+    Such a template is joined without Jinja, which does the same (`str` of the value) in ten times the time.
+    """
+    pieces = _SIMPLE.split(text)
+    plain = all("{" not in piece and "\r" not in piece for piece in pieces[::2])
+    return pieces if plain and not _WORDS.intersection(pieces[1::2]) else None
 
 
 def _missing(error: UndefinedError, fields: Mapping[str, Any]) -> str:

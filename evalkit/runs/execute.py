@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from evalkit.engines import INFRASTRUCTURE, Completion, Engine, Request
 from evalkit.errors import DiskRefused, InfrastructureFailed
 from evalkit.runs.folder import RunFolder
 from evalkit.runs.plan import Plan
-from evalkit.runs.scoring import Scorer, ToScore, batches, finish_scores, owed, score_floor, to_score
+from evalkit.runs.scoring import Scorer, ToScore, batches, finish_scores, owed, score_floor
 from evalkit.runs.tables import write_samples
 
 FLUSH_SIZE = 128
@@ -81,7 +81,7 @@ class _Execution:
         self.score_journal = self.score_folder.journal
         self.progress = Progress(plan.n_planned)
         self.waiting: dict[str, Request] = {}
-        self.pending: list[dict[str, Any]] = []
+        self.pending: list[tuple[Completion, Request]] = []
         self.failed: list[dict[str, Any]] = []
         self.to_score: asyncio.Queue[list[ToScore] | None] = asyncio.Queue(WAITING)
         self.allowed = int(plan.lock.spec.limits.error_budget * plan.n_planned)
@@ -155,30 +155,29 @@ class _Execution:
             yield request
 
     def _take(self, completion: Completion) -> None:
-        record = _record(completion, self.waiting.pop(completion.sample_id))
+        request = self.waiting.pop(completion.sample_id)
         if completion.outcome in INFRASTRUCTURE:
             self.progress.failed[str(completion.cause)] += 1
-            self.failed.append(record)
+            self.failed.append(_record(completion, request))
             if len(self.failed) > self.allowed:
                 raise self._over_budget()
         else:
-            self.pending.append(record)
+            self.pending.append((completion, request))
 
-    def _write_pending(self) -> list[dict[str, Any]]:
+    def _write_pending(self) -> list[tuple[Completion, Request]]:
         """Journal what has come in. Without a pause in between, so that no record is written twice."""
         written, self.pending = self.pending, []
         if written:
-            self.journal.append(written)
+            self.journal.append([_record(completion, request) for completion, request in written])
             self.progress.done += len(written)
-            self.progress.truncated += sum(record["outcome"] == "truncated" for record in written)
+            self.progress.truncated += sum(completion.outcome == "truncated" for completion, _ in written)
         return written
 
     async def _flush(self, scoring: asyncio.Task[None]) -> None:
         written = self._write_pending()
         if written:
             self.on_progress(self.progress)
-        samples = [to_score(record, self.plan.items) for record in written if record["completion"] is not None]
-        for batch in batches(samples):
+        for batch in batches(_to_score(written)):
             await self._put(batch, scoring)
 
     async def _put(self, batch: list[ToScore] | None, scoring: asyncio.Task[None]) -> None:
@@ -210,6 +209,12 @@ class _Execution:
             f"the error budget of {self.allowed}; {self.progress.done + len(self.pending)} others are kept: mend the "
             "cause and run the same command again"
         )
+
+
+def _to_score(written: Sequence[tuple[Completion, Request]]) -> Iterator[ToScore]:
+    for completion, request in written:
+        if completion.text is not None:
+            yield ToScore(completion.sample_id, completion.text, completion.n_completion_tokens, request.fields)
 
 
 def _record(completion: Completion, request: Request) -> dict[str, Any]:

@@ -36,11 +36,6 @@ class Address:
     repeat: int
 
     @property
-    def run_id(self) -> str:
-        """First 12 hex characters of the address digest."""
-        return short(self.digest)
-
-    @property
     def digest(self) -> str:
         """Digest of all of it."""
         return digest("run", asdict(self))
@@ -86,16 +81,16 @@ class Targets:
         self._target = ItemTemplate(lock.spec.target, "target")
         self._gold = ItemTemplate(lock.spec.gold_completion, "gold_completion")
 
-    def target(self, item: Item) -> str:
+    def target(self, fields: Mapping[str, Any]) -> str:
         """The rendered target of one item."""
-        return self._target(item.fields)
+        return self._target(fields)
 
     def gold(self, items: Items) -> Gold:
         """The gold completions of all items."""
         ids, completions = [], []
         for item in items:
             ids.append(item.item_id)
-            completions.append(self._gold({**item.fields, "target": self.target(item)}))
+            completions.append(self._gold({**item.fields, "target": self.target(item.fields)}))
         return Gold(ids, completions)
 
 
@@ -109,8 +104,15 @@ class Plan:
     fingerprint: Fingerprint
     repeat: int
     address: Address
+    digest: str
+    """Of the address; the run's id is its beginning."""
     renderer: Renderer | None
     """None where nothing is rendered: completions that were recorded."""
+
+    @property
+    def run_id(self) -> str:
+        """First 12 hex characters of the address digest."""
+        return short(self.digest)
 
     @property
     def n_planned(self) -> int:
@@ -119,7 +121,7 @@ class Plan:
 
     def sample_id(self, item_id: str, trial: int) -> str:
         """Id of one sample: derived from run, item and trial alone."""
-        content = canonical_bytes([self.address.digest, item_id, trial])
+        content = canonical_bytes([self.digest, item_id, trial])
         return hashlib.sha256(b"evalkit/sample\x00" + content).hexdigest()[:32]
 
     def seed(self, item_id: str, trial: int) -> int:

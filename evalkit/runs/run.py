@@ -85,7 +85,7 @@ async def _run(
     engine = make_engine(model, lock, Targets(lock).gold(items), options)
     try:
         plan = _plan(lock, split, items, engine, await engine.open(), repeat)
-        run = RunFolder(workspace.runs / plan.address.run_id)
+        run = RunFolder(workspace.runs / plan.run_id)
         if run.invalid is not None:
             _set_aside(workspace, run)
         if run.finished:
@@ -120,13 +120,13 @@ def _plan(lock: Lock, split: Split, items: Items, engine: Engine, fingerprint: F
         dtype=fingerprint.dtype,
         repeat=repeat,
     )
-    return Plan(lock, split, items, fingerprint, repeat, address, renderer)
+    return Plan(lock, split, items, fingerprint, repeat, address, address.digest, renderer)
 
 
 def _header(plan: Plan, root: Path) -> Mapping[str, Any]:
     return {
         "format": FORMAT,
-        "run_id": plan.address.run_id,
+        "run_id": plan.run_id,
         "address": asdict(plan.address),
         "protocol": plan.lock.id,
         "split": {"name": plan.split.name, "role": plan.split.role, "root": plan.split.root, "items": len(plan.items)},

@@ -21,7 +21,7 @@ from evalkit.protocol import ComponentSpec, Lock, ResolvedComponent
 from evalkit.rewards import Response, Score, ScoringPool, Status, composite, split_reasoning
 from evalkit.rewards import resolve as resolve_component
 from evalkit.runs.folder import RunFolder, ScoreFolder
-from evalkit.runs.plan import Item, Items, Targets
+from evalkit.runs.plan import Items, Targets
 from evalkit.runs.tables import REWARD, write_scores
 
 BATCH = 64
@@ -60,7 +60,8 @@ class ToScore:
     sample_id: str
     text: str
     n_completion_tokens: int | None
-    item: Item
+    fields: Mapping[str, Any]
+    """The item."""
 
 
 class Scorer:
@@ -92,8 +93,8 @@ class Scorer:
             if split.unterminated and reasoning.unterminated == "no_verdict":
                 without.add(sample.sample_id)
                 continue
-            target = self._targets.target(sample.item)
-            response = Response(split.answer, target, sample.item.fields, sample.n_completion_tokens)
+            target = self._targets.target(sample.fields)
+            response = Response(split.answer, target, sample.fields, sample.n_completion_tokens)
             asked.append((sample.sample_id, response))
         found = await self._pool.score(asked)
         unfinished = Score(None, Status.UNPARSED, None, "the reasoning never ends")
@@ -122,13 +123,8 @@ def owed(run: RunFolder, items: Items, scored: set[str]) -> Iterator[ToScore]:
     """The journaled completions that have a text and no score yet."""
     for _, record in run.journal.records():
         if record["completion"] is not None and record["sample_id"] not in scored:
-            yield to_score(record, items)
-
-
-def to_score(record: Mapping[str, Any], items: Items) -> ToScore:
-    """One journaled completion with its item."""
-    item = items[record["item_id"]]
-    return ToScore(record["sample_id"], record["completion"], record["n_completion_tokens"], item)
+            fields = items[record["item_id"]].fields
+            yield ToScore(record["sample_id"], record["completion"], record["n_completion_tokens"], fields)
 
 
 async def score_floor(scorer: Scorer, items: Items, lock: Lock) -> dict[str, Any]:
@@ -138,7 +134,7 @@ async def score_floor(scorer: Scorer, items: Items, lock: Lock) -> dict[str, Any
     """
     values: dict[str, list[float | None]] = {name: [] for name in (*lock.spec.reward.components, REWARD)}
     weights = {name: component.weight for name, component in lock.spec.reward.components.items()}
-    for batch in batches(ToScore(item.item_id, "", 0, item) for item in items):
+    for batch in batches(ToScore(item.item_id, "", 0, item.fields) for item in items):
         for record in await scorer.score(batch):
             scores = {name: row[0] for name, row in record["scores"].items()}
             for name, value in (*scores.items(), (REWARD, composite(scores, weights))):

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
@@ -66,7 +66,7 @@ def cluster_mean(
     error = _standard_error(y, groups, "CR1")
     if error <= ROUNDING * np.abs(y).max():
         return _without_interval(y, g, method, f"the means of all {g} clusters are equal; they show no variation")
-    mean, margin = float(y.mean()), float(student.ppf((1 + level) / 2, g - 1)) * error
+    mean, margin = float(y.mean()), float(stdtrit(g - 1, (1 + level) / 2)) * error
     floor, ceiling = bounds or (-math.inf, math.inf)
     return Estimate(mean, float(max(mean - margin, floor)), float(min(mean + margin, ceiling)), n, g, method)
 

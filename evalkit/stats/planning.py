@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
-from scipy.stats import t as student
+from scipy.special import log_ndtr, stdtrit
 
 from evalkit.stats.arrays import check_fraction
 
@@ -38,7 +37,7 @@ def minimum_detectable_effect(standard_error: float, dof: float, alpha: float = 
         raise ValueError(f"standard_error: {standard_error} is negative")
     if not (0 < standard_error < math.inf and dof >= 1):
         return math.nan
-    return standard_error * float(student.ppf(1 - alpha / 2, dof) + student.ppf(power, dof))
+    return standard_error * float(stdtrit(dof, 1 - alpha / 2) + stdtrit(dof, power))
 
 
 def expected_maximum(m: int) -> float:

@@ -3,9 +3,13 @@
 import copy
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evalkit.errors import BadInput
-from evalkit.protocol import ChatTemplate, Protocol, Renderer, parse_spec, request_seed
+from evalkit.protocol import ChatTemplate, ItemTemplate, Protocol, Renderer, parse_spec, request_seed
 from tests.protocol.specs import FULL, to_yaml
 
 ITEM = {"item_id": "i1", "question": "3+5=", "answer": "8"}
@@ -104,3 +108,20 @@ def test_seeds_are_31_bits_and_those_of_the_first_version() -> None:
     seeds = {request_seed(s, r, i, t) for s in range(3) for r in range(3) for i in ("a", "b") for t in range(8)}
     assert len(seeds) == 3 * 3 * 2 * 8
     assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["{{ a }}", "{{b}}", "{{  a}}", " text\n", "é}", "\n", "}}", "{{ item_id }}"]), max_size=6
+    ),
+    st.text(max_size=5) | st.integers() | st.none() | st.booleans() | st.floats() | st.lists(st.integers(), max_size=2),
+)
+def test_a_simple_template_says_what_jinja_says(pieces: list[str], value: object) -> None:
+    text, fields = "".join(pieces), {"a": value, "b": "B", "item_id": "i"}
+    jinja = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    assert ItemTemplate(text, "f")(fields) == jinja.from_string(text).render(fields)
+
+
+@pytest.mark.parametrize(("text", "said"), [("{{ none }}", "None"), ("{{ true }}", "True"), ("a\r\n{{ b }}", "a\nB")])
+def test_words_and_line_ends_mean_what_jinja_means(text: str, said: str) -> None:
+    assert ItemTemplate(text, "f")({"none": "x", "true": "y", "b": "B"}) == said
