@@ -134,7 +134,7 @@ def find_run(reference: str, workspace: Workspace | None = None) -> RunFolder:
 
 
 def summarize(
-    run: str | RunFolder,
+    run: str | RunFolder | RunResult,
     protocol: str | None = None,
     *,
     purpose: str | None = None,
@@ -142,9 +142,12 @@ def summarize(
 ) -> Summary:
     """Results of a finished run under the protocol named, or its only one."""
     home = workspace or find_workspace()
-    folder = find_run(run, home) if isinstance(run, str) else run
+    if isinstance(run, RunResult):
+        folder, items = run.run, run.split.items
+    else:
+        folder = find_run(run, home) if isinstance(run, str) else run
+        items = _items(home, folder)
     lock = folder.protocol(protocol)
-    items = _items(home, folder)
     _look(home, folder, lock, purpose)
     return runs.summarize(folder, lock, items)
 

@@ -13,10 +13,10 @@ ProtocolOption = Annotated[
 
 
 def show(as_json: bool, content: Any, text: str) -> None:
-    """Print `content` as JSON, or `text`."""
-    from evalkit.report import to_json
+    """Print `content` as JSON, or `text`; names and model output in it cannot drive the terminal."""
+    from evalkit.report import to_json, visible
 
-    print(to_json(content) if as_json else text)
+    print(to_json(content) if as_json else visible(text))
 
 
 def sizes_of(text: str) -> dict[str, int]:

@@ -56,7 +56,7 @@ def run(
                 on_progress=tick,
                 workspace=home,
             )
-        summaries.append(api.summarize(done.run, lock.id, purpose=purpose, workspace=home))
+        summaries.append(api.summarize(done, lock.id, purpose=purpose, workspace=home))
     _print(summaries, as_json, details or len(model) == 1)
 
 

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -86,10 +86,11 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What a control needs of the items: a completion that must pass, for each."""
+    """What an engine may ask about the items of a run."""
 
     item_ids: Sequence[str]
-    completions: Sequence[str]
+    completions: Callable[[], Mapping[str, str]]
+    """A completion that must pass, by item id; rendered when a control asks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,10 @@ class BaselineEngine:
 
     def _prepare(self, gold: Gold) -> dict[str, str]:
         """What each item is answered with: its own gold, or that of the next item in a fixed shuffled circle."""
-        own = dict(zip(gold.item_ids, gold.completions, strict=True))
-        if self._kind != "shuffled":
+        if self._kind not in ("gold", "shuffled"):
+            return {}
+        own = dict(gold.completions())
+        if self._kind == "gold":
             return own
         circle = sorted(own, key=lambda item: hashlib.sha256(item.encode()).digest())
         return {item: own[circle[(i + 1) % len(circle)]] for i, item in enumerate(circle)}

@@ -98,7 +98,7 @@ class OpenAIEngine:
         if key := os.environ.get("OPENAI_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
         connector = aiohttp.TCPConnector(limit=self._options.concurrency, ttl_dns_cache=300)
-        self._session = aiohttp.ClientSession(connector=connector, headers=headers)
+        self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar())
         limits = self._spec.limits
         self._client = JsonClient(self._session, float(limits.request_timeout), limits.retries)
         self._identity = await self._ask_identity()

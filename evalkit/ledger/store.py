@@ -42,7 +42,10 @@ SCHEMA = [
     *(f"CREATE TRIGGER {name} {body}" for name, body in TRIGGERS.items()),
 ]
 # an edit may have changed a value's kind as well
-READ_ROWS = "SELECT seq, CAST(content AS BLOB), CAST(leaf AS BLOB), CAST(chain AS BLOB), CAST(look AS BLOB) FROM rows ORDER BY seq"
+READ_ROWS = (
+    "SELECT seq, CAST(content AS BLOB), CAST(leaf AS BLOB), CAST(chain AS BLOB), CAST(look AS BLOB) "
+    "FROM rows ORDER BY seq"
+)
 READ_HEAD = "SELECT CAST(size AS INTEGER), CAST(root AS BLOB), CAST(peaks AS BLOB) FROM head"
 
 

@@ -45,7 +45,7 @@ def percent(share: float | None) -> str:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
     """Columns aligned by their widest cell; the first to the left, the others to the right where all are numbers."""
-    cells = [list(header), *(list(row) for row in rows)]
+    cells = [[cell.replace("\n", "\\n").replace("\t", "\\t") for cell in row] for row in (header, *rows)]
     widths = [max(_width(row[i]) for row in cells) for i in range(len(header))]
     lines = []
     for row in cells:

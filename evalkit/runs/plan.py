@@ -16,7 +16,7 @@ import orjson
 import polars as pl
 
 from evalkit.canonical import canonical_bytes, digest, short
-from evalkit.engines import Fingerprint, Gold, Request
+from evalkit.engines import Fingerprint, Request
 from evalkit.errors import BadInput, Refused
 from evalkit.protocol import ItemTemplate, Lock, Renderer, request_seed
 from evalkit.splits import Split
@@ -57,6 +57,11 @@ class Items:
         self.frame = frame.sort("item_id")
         self._row = {item_id: row for row, item_id in enumerate(self.frame["item_id"])}
 
+    @property
+    def ids(self) -> list[str]:
+        """All item ids, sorted."""
+        return list(self._row)
+
     def __len__(self) -> int:
         return self.frame.height
 
@@ -85,13 +90,9 @@ class Targets:
         """The rendered target of one item."""
         return self._target(fields)
 
-    def gold(self, items: Items) -> Gold:
-        """The gold completions of all items."""
-        ids, completions = [], []
-        for item in items:
-            ids.append(item.item_id)
-            completions.append(self._gold({**item.fields, "target": self.target(item.fields)}))
-        return Gold(ids, completions)
+    def gold(self, items: Items) -> dict[str, str]:
+        """The gold completion of every item."""
+        return {item.item_id: self._gold({**item.fields, "target": self.target(item.fields)}) for item in items}
 
 
 @dataclass(frozen=True, slots=True)

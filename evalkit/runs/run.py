@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,13 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evalkit.engines import Engine, EngineOptions, Fingerprint, make_engine
+from evalkit.engines import Engine, EngineOptions, Fingerprint, Gold, make_engine
 from evalkit.errors import ModelChanged
 from evalkit.files import disk
 from evalkit.protocol import Lock, Renderer
 from evalkit.runs.environment import environment
 from evalkit.runs.execute import OnProgress, Progress, execute
 from evalkit.runs.folder import FORMAT, RunFolder
+from evalkit.runs.loop import drive
 from evalkit.runs.plan import Address, Items, Plan, Targets, check_runnable
 from evalkit.runs.scoring import check_sources, score_run
 from evalkit.splits import Split
@@ -28,6 +28,7 @@ class RunResult:
     """A finished run."""
 
     run: RunFolder
+    split: Split
     reused: bool
     """Whether all completions were there before."""
 
@@ -69,7 +70,7 @@ def run_model(
     check_runnable(lock, split)
     check_sources(lock, workspace.root)
     chosen = options or EngineOptions(root=workspace.root)
-    return asyncio.run(_run(workspace, lock, split, model, repeat, chosen, on_progress))
+    return drive(_run(workspace, lock, split, model, repeat, chosen, on_progress))
 
 
 async def _run(
@@ -82,7 +83,8 @@ async def _run(
     on_progress: OnProgress,
 ) -> RunResult:
     items = Items(split.items)
-    engine = make_engine(model, lock, Targets(lock).gold(items), options)
+    targets = Targets(lock)
+    engine = make_engine(model, lock, Gold(items.ids, lambda: targets.gold(items)), options)
     try:
         plan = _plan(lock, split, items, engine, await engine.open(), repeat)
         run = RunFolder(workspace.runs / plan.run_id)
@@ -91,7 +93,7 @@ async def _run(
         if run.finished:
             await score_run(run, lock, items, workspace.root)
             run.add_protocol(lock)
-            return RunResult(run, reused=True)
+            return RunResult(run, split, reused=True)
         with run.writing():
             if not (run.path / "run.json").exists():
                 run.write_json("run.json", _header(plan, workspace.root))
@@ -100,7 +102,7 @@ async def _run(
             except ModelChanged as error:
                 run.write_json("invalid.json", {"why": str(error)})
                 raise
-        return RunResult(run, reused=False)
+        return RunResult(run, split, reused=False)
     finally:
         await engine.close()
 

@@ -6,7 +6,6 @@ same completions scored by the same code give the same table.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from evalkit.protocol import ComponentSpec, Lock, ResolvedComponent
 from evalkit.rewards import Response, Score, ScoringPool, Status, composite, split_reasoning
 from evalkit.rewards import resolve as resolve_component
 from evalkit.runs.folder import RunFolder, ScoreFolder
+from evalkit.runs.loop import drive
 from evalkit.runs.plan import Items, Targets
 from evalkit.runs.tables import REWARD, write_scores
 
@@ -215,4 +215,4 @@ def score_stored(run: RunFolder, lock: Lock, items: pl.DataFrame, root: Path) ->
 def rescore(run: RunFolder, lock: Lock, items: pl.DataFrame, root: Path) -> bool:
     """Make sure that a finished run has scores under the scoring digest of `lock`; whether anything was left to do."""
     run.samples(["sample_id"])
-    return asyncio.run(score_run(run, lock, Items(items), root))
+    return drive(score_run(run, lock, Items(items), root))

@@ -15,7 +15,7 @@ from typing import Literal
 
 import polars as pl
 
-from evalkit.errors import Refused
+from evalkit.errors import BadInput, Refused
 from evalkit.ledger import Event, Ledger
 from evalkit.splits.assign import assign, clusters_of
 from evalkit.splits.extend import Old, check_old, load_old, merge_new
@@ -114,6 +114,7 @@ def build_split(
     outcome = _outcome(workspace, built.manifest, known, extend)
     if outcome != "unchanged":
         _write(workspace, built, known, key, outcome)
+    _record(workspace, built.manifest, outcome)
     got = {role: built.manifest.roles[role].n_items for role in sizes}
     stored = sum(entry.n_items for entry in built.manifest.roles.values()) - old.items.height
     return BuildReport(
@@ -238,8 +239,7 @@ def _outcome(workspace: Workspace, manifest: Manifest, known: Manifest | None, e
     if known is None:
         return "built"
     if (difference := first_difference(known, manifest)) is None:
-        here = local_secret(workspace, manifest.name) is not None
-        return "unchanged" if here and verify_split(workspace, manifest.name).ok else "restored"
+        return "unchanged" if _is_here(workspace, manifest.name) else "restored"
     if extend:
         return "extended"
     raise Refused(
@@ -248,15 +248,30 @@ def _outcome(workspace: Workspace, manifest: Manifest, known: Manifest | None, e
     )
 
 
+def _is_here(workspace: Workspace, name: str) -> bool:
+    try:
+        return local_secret(workspace, name) is not None and verify_split(workspace, name).ok
+    except BadInput:  # a damaged file: it is written again
+        return False
+
+
 def _write(workspace: Workspace, built: _Built, known: Manifest | None, secret: Secret, outcome: Outcome) -> None:
     manifest = built.manifest
     with building(workspace, manifest.name):
         if _known(workspace, manifest.name) != known:
             raise Refused(f"{manifest.name}: was built by another process meanwhile; run the same command again")
         commit(workspace, manifest, built.items, secret, write_manifest=outcome != "restored")
+
+
+def _record(workspace: Workspace, manifest: Manifest, outcome: Outcome) -> None:
+    """Write the build into the ledger; one that changed nothing only where the event is not there."""
+    ledger = Ledger(workspace.ledger)
+    known = [event.details.get("root") for event in ledger.events("split") if event.split == manifest.name]
+    if outcome == "unchanged" and manifest.root in known:
+        return
     roots = {role: entry.root for role, entry in manifest.roles.items()}
     details = {"what": outcome, "root": manifest.root, "roots": roots, "secret": manifest.secret}
-    Ledger(workspace.ledger).append(Event.now("split", split=manifest.name, details=details))
+    ledger.append(Event.now("split", split=manifest.name, details=details))
 
 
 def _known(workspace: Workspace, name: str) -> Manifest | None:

@@ -210,8 +210,8 @@ def first_difference(old: Manifest, new: Manifest) -> str | None:
             return _brief(name, ours[name], theirs[name])
     if list(ours["roles"].keys() - theirs["roles"].keys()) or list(theirs["roles"].keys() - ours["roles"].keys()):
         return _brief("roles", ", ".join(sorted(ours["roles"])), ", ".join(sorted(theirs["roles"])))
-    for role in sorted(ours["roles"]):
-        for name in ("asked", "n_items", "n_clusters", "strata", "root"):
+    for name in ("asked", "n_items", "n_clusters", "strata", "root"):
+        for role in sorted(ours["roles"]):
             if ours["roles"][role][name] != theirs["roles"][role][name]:
                 return _brief(f"roles.{role}.{name}", ours["roles"][role][name], theirs["roles"][role][name])
     return next(

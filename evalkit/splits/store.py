@@ -138,7 +138,7 @@ def commit(
     folder = items_folder(workspace, manifest.name)
     target = manifest_path(workspace, manifest.name)
     staged = _staged(folder, manifest)
-    _sweep(folder)
+    _sweep(folder, target)
     index = pl.DataFrame(
         [
             (role, item_id, digest)
@@ -193,8 +193,10 @@ def _staged(folder: Path, manifest: Manifest) -> Path:
     return folder / f"next-{short(manifest.root, 32)}"
 
 
-def _sweep(folder: Path) -> None:
+def _sweep(folder: Path, target: Path) -> None:
     """Remove what stopped builds have left."""
+    for path in target.parent.glob(f".{target.name}.*.tmp"):
+        path.unlink(missing_ok=True)
     for path in folder.glob("next-*"):
         shutil.rmtree(path, ignore_errors=True)
 

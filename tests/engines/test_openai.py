@@ -31,7 +31,7 @@ def ask(
     server: RunningServer, protocol: Lock, n: int = 40, tokenizer: Path | None = None
 ) -> tuple[Fingerprint, list[Completion]]:
     async def go() -> tuple[Fingerprint, list[Completion]]:
-        engine = make_engine(server.model, protocol, Gold([], []), EngineOptions(Path(), tokenizer, concurrency=8))
+        engine = make_engine(server.model, protocol, Gold([], dict), EngineOptions(Path(), tokenizer, concurrency=8))
         try:
             mark = await engine.open()
             renderer = Renderer(protocol.spec, engine.model_template().chat_template, engine.model_template().bos_token)
@@ -122,7 +122,7 @@ def test_a_fault_that_does_not_end_has_its_typed_cause(fault: str, outcome: str,
     protocol = lock(limits={"retries": 1, "request_timeout": 1})
 
     async def go(server: RunningServer) -> list[Completion]:
-        engine = make_engine(server.model, protocol, Gold([], []), EngineOptions(Path(), concurrency=4))
+        engine = make_engine(server.model, protocol, Gold([], dict), EngineOptions(Path(), concurrency=4))
         try:
             await engine.open()
             server.control(fault_rate=1.0, faults=[fault])
@@ -155,7 +155,7 @@ def test_a_server_that_comes_back_with_other_weights_ends_the_run() -> None:
 def test_a_server_that_answers_under_another_name_ends_the_run() -> None:
     async def go(server: RunningServer) -> None:
         protocol = lock()
-        engine = make_engine(server.model, protocol, Gold([], []), EngineOptions(Path(), concurrency=4))
+        engine = make_engine(server.model, protocol, Gold([], dict), EngineOptions(Path(), concurrency=4))
         try:
             await engine.open()
             server.control(answers_as="other")

@@ -38,7 +38,7 @@ def write(path: Path, frame: pl.DataFrame, header: Any = HEADER) -> Path:
 
 def replay(path: Path, items: list[str] = ITEMS) -> tuple[Fingerprint, list[Completion]]:
     async def go() -> tuple[Fingerprint, list[Completion]]:
-        engine = make_engine(f"replay:{path}", LOCK, Gold(items, items), EngineOptions(path.parent))
+        engine = make_engine(f"replay:{path}", LOCK, Gold(items, dict), EngineOptions(path.parent))
         mark = await engine.open()
         wanted = (Request(f"{i}-{t}", i, t, 0, None, None, {}) for i in items for t in range(8))
         return mark, [completion async for completion in engine.generate(wanted)]

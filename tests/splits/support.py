@@ -33,7 +33,9 @@ def write(path: Path, items: Iterable[Mapping[str, Any]]) -> Path:
     return path
 
 
-def build(workspace: Workspace, items: Iterable[Mapping[str, Any]], sizes: Mapping[str, int], **more: Any) -> BuildReport:
+def build(
+    workspace: Workspace, items: Iterable[Mapping[str, Any]], sizes: Mapping[str, int], **more: Any
+) -> BuildReport:
     """Build `s` from rows written to `source.jsonl` in the workspace."""
     source = write(workspace.root / "source.jsonl", items)
     settings = {"name": "s", "cluster_by": "topic", "seed": 7, "id_field": "id", **more}
