@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from evalkit.cli import ledger, protocol, run, split
+from evalkit.cli.common import Json, show
 
 app = typer.Typer(
     help="Freeze evaluation protocols, run checkpoints under them, split the reward, compare only what is comparable.",
@@ -25,10 +26,11 @@ run.add_to(app)
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make a workspace; made if it is not there.")] = Path(),
+    as_json: Json = False,
 ) -> None:
     """Make a folder a workspace."""
     from evalkit.workspace import create_workspace
 
     made = create_workspace(folder)
-    print(f"workspace {made.root}: protocols/, splits/, and .evalkit/ for what git does not keep")
-    print("next: evalkit protocol new NAME")
+    text = f"workspace {made.root}: protocols/, splits/, and .evalkit/ for what git does not keep"
+    show(as_json, {"root": made.root}, f"{text}\nnext: evalkit protocol new NAME")

@@ -19,13 +19,13 @@ Reference = Annotated[str, typer.Argument(help="NAME@VERSION, NAME, or the path 
 
 
 @app.command()
-def new(name: Annotated[str, typer.Argument(help="Name of the protocol.")]) -> None:
+def new(name: Annotated[str, typer.Argument(help="Name of the protocol.")], as_json: Json = False) -> None:
     """Write a commented starter into protocols/NAME.yaml."""
     from evalkit.protocol import write_starter
     from evalkit.workspace import find_workspace
 
     path = write_starter(find_workspace().protocols, name)
-    print(f"{path}\nnext: edit it, then evalkit protocol freeze {path}")
+    show(as_json, {"path": path}, f"{path}\nnext: edit it, then evalkit protocol freeze {path}")
 
 
 @app.command()
@@ -83,10 +83,11 @@ def diff(left: Reference, right: Reference, as_json: Json = False) -> None:
 
 
 @app.command()
-def verify(reference: Reference) -> None:
+def verify(reference: Reference, as_json: Json = False) -> None:
     """Check that a lock is what was frozen, and that the code that scores is too."""
     from evalkit import api
 
     lock = api.load_protocol(reference)
     api.verify_protocol(lock)
-    print(f"{lock.id}: content and scorers are what was frozen ({lock.digests.protocol})")
+    text = f"{lock.id}: content and scorers are what was frozen ({lock.digests.protocol})"
+    show(as_json, {"id": lock.id, "ok": True, "digests": lock.digests}, text)

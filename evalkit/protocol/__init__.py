@@ -1,6 +1,7 @@
 """The contract of an evaluation: spec, strict YAML, lock, digests, rendering."""
 
 from evalkit.protocol.compare import Difference, describe, differences
+from evalkit.protocol.freeze import freeze_file
 from evalkit.protocol.load import load_spec, parse_spec
 from evalkit.protocol.lock import (
     Digests,
@@ -8,7 +9,6 @@ from evalkit.protocol.lock import (
     ResolvedComponent,
     Resolver,
     digests_of,
-    freeze_file,
     load_lock,
     lock_json,
     lock_path,

@@ -19,9 +19,8 @@ from typing import Protocol as Interface
 from pydantic import BaseModel, ValidationError
 
 from evalkit.canonical import canonical_form, digest
-from evalkit.errors import BadInput, Refused
-from evalkit.files import write_whole
-from evalkit.protocol.load import explain, load_spec
+from evalkit.errors import BadInput
+from evalkit.protocol.load import explain
 from evalkit.protocol.spec import PARTS, ComponentSpec, Part, Protocol
 
 FORMAT = "evalkit-lock/1"
@@ -149,32 +148,6 @@ def lock_json(lock: Lock) -> dict[str, Any]:
         "sources": dict(lock.sources),
         "spec": content_of(lock.spec),
     }
-
-
-def freeze_file(path: Path, resolver: Resolver) -> tuple[Lock, Path, bool]:
-    """Freeze a YAML protocol: write its lock beside it.
-
-    Returns:
-        The lock, its path, and whether it was written now (False: the same content was frozen before).
-
-    Raises:
-        Refused: this version is frozen with other content; the message names the fields.
-        DiskRefused: the lock cannot be written.
-    """
-    from evalkit.protocol.compare import describe, differences
-
-    lock = resolve(load_spec(path), resolver)
-    target = lock_path(path.parent, lock.spec)
-    if target.exists():
-        old = load_lock(target)
-        if old.digests == lock.digests:
-            return old, target, False
-        raise Refused(
-            f"{path}: {lock.id} is frozen with other content: {describe(differences(old, lock))}; "
-            f"set version: {lock.spec.version + 1}"
-        )
-    write_whole(target, json.dumps(lock_json(lock), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
-    return lock, target, True
 
 
 def load_lock(path: Path) -> Lock:
