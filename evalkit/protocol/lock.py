@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from evalkit.canonical import canonical_form, digest
 from evalkit.errors import BadInput
+from evalkit.files import read_json
 from evalkit.protocol.load import explain
 from evalkit.protocol.spec import PARTS, ComponentSpec, Part, Protocol
 
@@ -156,20 +156,11 @@ def load_lock(path: Path) -> Lock:
     Raises:
         BadInput: no lock, another format, or edited after freezing.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}; name a lock written by `evalkit protocol freeze`") from None
-    except ValueError as error:
-        raise BadInput(f"{path}: not JSON: {error}; freeze the protocol again") from None
-    return parse_lock(data, str(path))
+    return parse_lock(read_json(path, FORMAT, "name a lock that `evalkit protocol freeze` wrote"), str(path))
 
 
-def parse_lock(data: Any, source: str) -> Lock:
-    """The lock in JSON content read from `source`."""
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        found = data.get("format") if isinstance(data, dict) else type(data).__name__
-        raise BadInput(f"{source}, field format: {found!r} is not {FORMAT}; freeze the protocol with this version")
+def parse_lock(data: Mapping[str, Any], source: str) -> Lock:
+    """The lock in the JSON object read from `source`."""
     try:
         spec = Protocol.model_validate(data["spec"], context={"lock": True})
         sources, stated = dict(data["sources"]), Digests(**data["digests"])

@@ -27,7 +27,7 @@ import polars as pl
 
 from evalkit.canonical import short
 from evalkit.errors import BadInput, Refused
-from evalkit.files import disk, write_whole
+from evalkit.files import disk, read_json, write_whole
 from evalkit.protocol import Lock, load_lock, lock_json
 from evalkit.runs.journal import Journal
 
@@ -98,16 +98,7 @@ class RunFolder:
         Raises:
             BadInput: not a run's folder, or of another format.
         """
-        path = self.path / "run.json"
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise BadInput(f"{path}: {error.strerror or error}; name a run from `evalkit runs`") from None
-        except ValueError as error:
-            raise BadInput(f"{path}: not JSON: {error}; move this run's folder away and run again") from None
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise BadInput(f"{path}, field format: not {FORMAT}; the run was made by another version")
-        return content
+        return read_json(self.path / "run.json", FORMAT, "name a run from `evalkit runs`, or run again")
 
     def protocols(self) -> list[Lock]:
         """The protocols this run was run or scored under, by id."""

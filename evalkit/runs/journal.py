@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from evalkit.errors import BadInput
-from evalkit.files import disk, sync_folder
+from evalkit.files import disk, sync
 
 BLOCK = 1 << 20
 
@@ -40,7 +40,7 @@ class Journal:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             _cut_torn_line(self._file)
             if new:
-                sync_folder(self.path.parent)
+                sync(self.path.parent)
         seen: set[str] = set()
         for number, (_, record) in enumerate(self.records(), 1):
             if record["sample_id"] in seen:

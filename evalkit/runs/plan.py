@@ -144,6 +144,21 @@ class Plan:
                 yield Request(sample_id, item.item_id, trial, seed, prompt, messages, item.fields)
 
 
+def check_templates(renderer: Renderer | None, targets: Targets, items: Items) -> None:
+    """Render one item of every set of fields, so that an item without a field is found before the first request.
+
+    Raises:
+        BadInput: a template asks for a field that an item does not have.
+    """
+    seen: set[frozenset[str]] = set()
+    for item in items:
+        if (names := frozenset(item.fields)) not in seen:
+            seen.add(names)
+            targets.target(item.fields)
+            if renderer is not None and renderer.text(item.fields) is None:
+                renderer.messages(item.fields)
+
+
 def check_runnable(lock: Lock, split: Split) -> None:
     """Refuse what `run` cannot do honestly.
 

@@ -17,8 +17,8 @@ from evalkit.runs.environment import environment
 from evalkit.runs.execute import OnProgress, Progress, execute
 from evalkit.runs.folder import FORMAT, RunFolder
 from evalkit.runs.loop import drive
-from evalkit.runs.plan import Address, Items, Plan, Targets, check_runnable
-from evalkit.runs.scoring import check_sources, score_run
+from evalkit.runs.plan import Address, Items, Plan, Targets, check_runnable, check_templates
+from evalkit.runs.scoring import check_budget, check_sources, score_run
 from evalkit.splits import Split
 from evalkit.workspace import Workspace
 
@@ -86,11 +86,14 @@ async def _run(
     targets = Targets(lock)
     engine = make_engine(model, lock, Gold(items.ids, lambda: targets.gold(items)), options)
     try:
-        plan = _plan(lock, split, items, engine, await engine.open(), repeat)
+        renderer = _renderer(lock, engine)
+        check_templates(renderer, targets, items)
+        plan = _plan(lock, split, items, renderer, await engine.open(), repeat)
         run = RunFolder(workspace.runs / plan.run_id)
         if run.invalid is not None:
             _set_aside(workspace, run)
         if run.finished:
+            check_budget(run, lock)
             await score_run(run, lock, items, workspace.root)
             run.add_protocol(lock)
             return RunResult(run, split, reused=True)
@@ -107,11 +110,16 @@ async def _run(
         await engine.close()
 
 
-def _plan(lock: Lock, split: Split, items: Items, engine: Engine, fingerprint: Fingerprint, repeat: int) -> Plan:
-    renderer = None
-    if engine.renders:
-        tokenizer = engine.model_template()
-        renderer = Renderer(lock.spec, tokenizer.chat_template, tokenizer.bos_token)
+def _renderer(lock: Lock, engine: Engine) -> Renderer | None:
+    if not engine.renders:
+        return None
+    tokenizer = engine.model_template()
+    return Renderer(lock.spec, tokenizer.chat_template, tokenizer.bos_token)
+
+
+def _plan(
+    lock: Lock, split: Split, items: Items, renderer: Renderer | None, fingerprint: Fingerprint, repeat: int
+) -> Plan:
     address = Address(
         generation=lock.digests.generation,
         chat_template=fingerprint.chat_template_digest,

@@ -15,6 +15,7 @@ from typing import Any, Self
 import polars as pl
 
 from evalkit.canonical import short
+from evalkit.engines import INFRASTRUCTURE
 from evalkit.errors import Refused
 from evalkit.protocol import ComponentSpec, Lock, ResolvedComponent
 from evalkit.rewards import Response, Score, ScoringPool, Status, composite, split_reasoning
@@ -170,6 +171,23 @@ def finish_scores(run: RunFolder, folder: ScoreFolder, lock: Lock, floor: Mappin
     run.write_json(str(folder.floor.relative_to(run.path)), dict(floor))
 
 
+def check_budget(run: RunFolder, lock: Lock) -> None:
+    """Refuse a finished run that lost more samples than this protocol allows; another may have allowed more.
+
+    Raises:
+        Refused: beyond the error budget of `lock`.
+        BadInput: the run is not finished.
+    """
+    outcomes = run.samples(["outcome"])["outcome"]
+    failed = int(outcomes.is_in(list(INFRASTRUCTURE)).sum())
+    allowed = int(lock.spec.limits.error_budget * len(outcomes))
+    if failed > allowed:
+        raise Refused(
+            f"run {run.run_id}: {failed} of {len(outcomes)} samples failed, more than the error budget of {allowed} "
+            f"under {lock.id}; run another --repeat, or freeze a wider limits.error_budget"
+        )
+
+
 async def score_run(run: RunFolder, lock: Lock, items: Items, root: Path) -> bool:
     """Score the stored completions of a finished run under `lock`; whether anything was left to do.
 
@@ -207,6 +225,7 @@ def score_stored(run: RunFolder, lock: Lock, items: pl.DataFrame, root: Path) ->
             f"run {run.run_id}: generated under {short(made)}, {lock.id} generates under "
             f"{short(lock.digests.generation)}; its completions are not this protocol's: run it instead"
         )
+    check_budget(run, lock)
     changed = rescore(run, lock, items, root)
     run.add_protocol(lock)
     return changed

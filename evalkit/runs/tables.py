@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from evalkit.errors import BadInput
-from evalkit.files import disk, sync_folder
+from evalkit.files import disk, sync
 from evalkit.protocol import Lock
 from evalkit.rewards import composite, side_metrics, split_reasoning
 from evalkit.runs.folder import RunFolder, ScoreFolder
@@ -137,19 +137,11 @@ def _write_parts(
             check(frame.sort(table.key), table, str(journal.path)).write_parquet(
                 path, compression="zstd", statistics=False
             )
-            _sync(path)
+            sync(path)
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("*.parquet"):
             old.unlink()
         for path in sorted(new.iterdir()):
             os.replace(path, folder / path.name)
         new.rmdir()
-        sync_folder(folder)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync(folder)

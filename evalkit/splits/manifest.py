@@ -27,6 +27,7 @@ import polars as pl
 from evalkit.canonical import digest, leaf_hash, tree_root
 from evalkit.canonical.digests import SCHEME
 from evalkit.errors import BadInput
+from evalkit.files import read_json
 from evalkit.splits.items import Naming
 from evalkit.splits.secret import Secret
 
@@ -150,14 +151,7 @@ def load_manifest(path: Path) -> Manifest:
     Raises:
         BadInput: not there, not a manifest, or edited.
     """
-    try:
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}; `evalkit split build` writes a manifest") from None
-    except ValueError as error:
-        raise BadInput(f"{path}: not JSON ({error}); restore it from git") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise BadInput(f"{path}, field format: not {FORMAT}; restore it from git, or use the evalkit that wrote it")
+    data = read_json(path, FORMAT, "restore it from git, or build it with `evalkit split build`")
     try:
         manifest = _parsed(data)
         roots = {role: root_of(entry.items) for role, entry in manifest.roles.items()}

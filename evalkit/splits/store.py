@@ -23,7 +23,7 @@ import polars as pl
 
 from evalkit.canonical import short
 from evalkit.errors import BadInput, Refused
-from evalkit.files import disk, sync_folder, write_whole
+from evalkit.files import disk, sync, write_whole
 from evalkit.splits.manifest import FILE, Manifest, manifest_text
 from evalkit.splits.roles import SECRET_ROLES
 from evalkit.splits.secret import Secret, read_secret
@@ -156,7 +156,7 @@ def commit(
         write_whole(staged / INDEX, _parquet(index), OWN)
         write_whole(staged / SECRET, secret.file_text(), OWN)
         with disk(folder):
-            sync_folder(folder)
+            sync(folder)
             target.parent.mkdir(parents=True, exist_ok=True)
         if write_manifest:
             write_whole(target, manifest_text(manifest))
@@ -185,7 +185,7 @@ def _move(staged: Path, folder: Path) -> None:
                 path.unlink()
             else:
                 os.replace(path, folder / path.name)
-        sync_folder(folder)
+        sync(folder)
         staged.rmdir()
 
 

@@ -536,7 +536,7 @@ def test_a_damaged_file_is_refused_and_a_rebuild_restores_it(workspace: Workspac
         ),
         (lambda data: data["roles"]["dev"].update(root="ek1:sha256:00"), "field roles.dev: edited, its root is not"),
         (lambda data: data.update(root="ek1:sha256:00"), "field root: edited, it is not that of the roles"),
-        (lambda data: data.update(format="evalkit-split/9"), "field format: not evalkit-split/1"),
+        (lambda data: data.update(format="evalkit-split/9"), "field format: 'evalkit-split/9' is not evalkit-split/1"),
         (lambda data: data.pop("seed"), "not a complete manifest; restore it from git"),
         (lambda data: data["roles"]["dev"].update(items=["xyz"]), "not a complete manifest; restore it from git"),
     ],
