@@ -121,7 +121,8 @@ def samples(
     found = api.samples(run, top=top, bottom=bottom, random=random, protocol=protocol)
     if sheet is not None:
         write_whole(sheet, label_sheet(found))
-        print(f"{sheet}: {len(found)} samples to label, blinded")
+        text = f"{sheet}: {len(found)} samples to label, blinded"
+        show(as_json, {"sheet": sheet, "samples": len(found)}, text)
         return
     show(as_json, found, samples_text(found))
 

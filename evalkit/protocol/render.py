@@ -145,6 +145,11 @@ class Renderer:
         """System turn, few-shot turns in their order, then the item's own."""
         return [*self._before, *({"role": role, "content": template(fields)} for role, template in self._turns)]
 
+    def prompt(self, fields: Mapping[str, Any]) -> tuple[str | None, Messages | None]:
+        """What is sent for one item: the prompt's text, or the turns where the server renders; the other is None."""
+        text = self.text(fields)
+        return (text, None) if text is not None else (None, self.messages(fields))
+
     def text(self, fields: Mapping[str, Any]) -> str | None:
         """The whole prompt as text; None where the server renders."""
         if self.policy == "server":

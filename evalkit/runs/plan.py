@@ -138,8 +138,7 @@ class Plan:
                 if sample_id in done:
                     continue
                 if prompt is None and messages is None and self.renderer is not None:
-                    prompt = self.renderer.text(item.fields)
-                    messages = self.renderer.messages(item.fields) if prompt is None else None
+                    prompt, messages = self.renderer.prompt(item.fields)
                 seed = self.seed(item.item_id, trial)
                 yield Request(sample_id, item.item_id, trial, seed, prompt, messages, item.fields)
 
