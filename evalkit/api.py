@@ -6,7 +6,7 @@ Every function that returns results writes the look into the ledger first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -149,7 +149,9 @@ def summarize(
         items = _items(home, folder)
     lock = folder.protocol(protocol)
     _look(home, folder, lock, purpose)
-    return runs.summarize(folder, lock, items)
+    summary = runs.summarize(folder, lock, items)
+    alarm = runs.worn_out(home, folder)
+    return replace(summary, alarms=(*summary.alarms, alarm)) if alarm else summary
 
 
 def score(run: str | RunFolder, protocol: str | Lock, workspace: Workspace | None = None) -> bool:
@@ -248,7 +250,7 @@ def looks(name: str, workspace: Workspace | None = None) -> list[SplitLooks]:
         groups.setdefault((look.split, look.protocol, look.protocol_digest, look.split_root), []).append(look)
     result = []
     for (split, protocol, digest, root), members in groups.items():
-        m = len({look.model_digest for look in members if not look.model.startswith("baseline:")})
+        m = runs.models_looked_at(members)
         try:
             items = splits.load_split(home, split).items
         except BadInput as error:

@@ -6,7 +6,7 @@ from evalkit.runs.compare import Comparison, PairedResult, compare_runs, side_of
 from evalkit.runs.evidence import Evidence, load_evidence
 from evalkit.runs.execute import Progress
 from evalkit.runs.folder import RunFolder, find_run, list_runs
-from evalkit.runs.looks import Optimism, optimism, record_look
+from evalkit.runs.looks import Optimism, models_looked_at, optimism, record_look, worn_out
 from evalkit.runs.plan import Items
 from evalkit.runs.run import RunResult, run_model
 from evalkit.runs.scoring import check_sources, rescore, resolver, score_stored
@@ -16,6 +16,6 @@ from evalkit.runs.summary import Measure, MetricValue, Summary, summarize
 __all__ = [
     "Alarm", "Comparability", "Comparison", "Evidence", "Items", "Measure", "MetricValue", "Optimism", "PairedResult",
     "Progress", "RunFolder", "RunResult", "Selected", "Side", "Summary", "check_sources", "compare_runs", "find_run",
-    "label_sheet", "list_runs", "load_evidence", "optimism", "record_look", "rescore", "resolver", "run_model",
-    "score_stored", "select_samples", "side_of", "summarize",
+    "label_sheet", "list_runs", "load_evidence", "models_looked_at", "optimism", "record_look", "rescore", "resolver", "run_model",
+    "score_stored", "select_samples", "side_of", "summarize", "worn_out",
 ]  # fmt: skip

@@ -11,10 +11,12 @@ import numpy as np
 import polars as pl
 
 from evalkit.errors import EvalkitError
-from evalkit.ledger import Ledger
+from evalkit.ledger import Ledger, Look
 from evalkit.protocol import Lock
+from evalkit.runs.alarms import Alarm
 from evalkit.runs.evidence import SUCCESS, load_evidence
 from evalkit.runs.folder import RunFolder, list_runs
+from evalkit.splits import PUBLIC_LOOKS
 from evalkit.stats import cluster_standard_error, expected_maximum, selection_optimism
 from evalkit.workspace import Workspace
 
@@ -41,6 +43,26 @@ def record_look(workspace: Workspace, run: RunFolder, lock: Lock, purpose: str) 
             purpose=purpose,
             run_id=run.run_id,
         )
+
+
+def worn_out(workspace: Workspace, run: RunFolder) -> Alarm | None:
+    """A warning where a run's public split was looked at with more models than its soft budget."""
+    split = run.header()["split"]
+    if split["role"] != "public":
+        return None
+    with Ledger(workspace.ledger) as ledger:
+        m = models_looked_at(ledger.looks(split_root=split["root"]))
+    if m <= PUBLIC_LOOKS:
+        return None
+    what = f"{m} models were looked at on {split['name']}, past its soft budget of {PUBLIC_LOOKS}: the best of them is "
+    return Alarm(
+        "LOOKS", f"{what}partly luck; `evalkit split looks {split['name'].partition('/')[0]}` says how much", 1.0, m
+    )
+
+
+def models_looked_at(looks: Sequence[Look]) -> int:
+    """Different models among looks; floors and controls are nobody's candidate."""
+    return len({look.model_digest for look in looks if not look.model.startswith("baseline:")})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 from evalkit.engines import Engine, EngineOptions, Fingerprint, Gold, make_engine
 from evalkit.errors import ModelChanged
 from evalkit.files import disk
-from evalkit.protocol import Lock, Renderer
+from evalkit.protocol import Lock, Renderer, lock_json
 from evalkit.runs.environment import environment
 from evalkit.runs.execute import OnProgress, Progress, execute
 from evalkit.runs.folder import FORMAT, RunFolder
@@ -139,6 +139,7 @@ def _header(plan: Plan, root: Path) -> Mapping[str, Any]:
         "run_id": plan.run_id,
         "address": asdict(plan.address),
         "protocol": plan.lock.id,
+        "lock": lock_json(plan.lock),
         "split": {"name": plan.split.name, "role": plan.split.role, "root": plan.split.root, "items": len(plan.items)},
         "planned": plan.n_planned,
         "repeat": plan.repeat,

@@ -16,6 +16,8 @@ SECRET_ROLES = ("private", "audit")
 """Roles whose items only their owner may read (0600)."""
 PURPOSES = ("smoke", "prompt", "reward", "kl", "checkpoint", "debug", "report", "audit", "gate")
 DEFAULT_PURPOSE = "checkpoint"
+PUBLIC_LOOKS = 20
+"""Models that may be looked at on a public split before every further look comes with a warning."""
 
 
 def check_purpose(name: str, role: str, purpose: str | None) -> str:
