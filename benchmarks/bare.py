@@ -1,4 +1,7 @@
-"""The bare loop: aiohttp and orjson, 64 requests in flight, answers counted and thrown away."""
+"""The bare loop: aiohttp and orjson, 64 requests in flight, answers counted and thrown away.
+
+`python -m benchmarks.bare URL N [uvloop]`
+"""
 
 from __future__ import annotations
 
@@ -30,5 +33,15 @@ async def main(url: str, n: int) -> int:
     return answered
 
 
+def drive(url: str, n: int, loop: str) -> int:
+    """`main` under asyncio's own loop, or under uvloop."""
+    if loop != "uvloop":
+        return asyncio.run(main(url, n))
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main(url, n))
+
+
 if __name__ == "__main__":
-    assert asyncio.run(main(sys.argv[1], int(sys.argv[2]))) == int(sys.argv[2])
+    assert drive(sys.argv[1], int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "asyncio") == int(sys.argv[2])

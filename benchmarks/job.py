@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 PROMPT = (
-    "Question {i}: A farmer has {i} crates, and each crate holds the same number of apples. After selling some of them on "
-    "the market she brings the rest home, gives a third to her neighbours, and bakes pies with what is left. Think step by "
-    "step about what the question asks, keep track of the units, and do not guess. Give the final answer as a single whole "
-    "number after four hash signs, and write nothing after it."
+    "Question {i}: A farmer has {i} crates, and each crate holds the same number of apples. After selling some of "
+    "them on the market she brings the rest home, gives a third to her neighbours, and bakes pies with what is "
+    "left. Think step by step about what the question asks, keep track of the units, and do not guess. Give the "
+    "final answer as a single whole number after four hash signs, and write nothing after it."
 )
 
 

@@ -37,6 +37,7 @@ BEHAVIOUR: dict[str, Any] = {
     "status": None,
     "reasoning": None,
     "retry_after": "0",
+    "latency": 0.0,
 }
 
 
@@ -68,6 +69,8 @@ class Server:
     async def complete(self, request: web.Request) -> web.StreamResponse:
         payload = await request.json()
         self.requests.append(payload)
+        if self.behaviour["latency"]:
+            await asyncio.sleep(self.behaviour["latency"])
         refused = self.refusal(payload)
         if refused is not None:
             return web.json_response({"error": {"message": refused}}, status=self.behaviour["status"] or 400)
