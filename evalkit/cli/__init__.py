@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from evalkit.errors import BadInput, DiskRefused, EvalkitError, Interrupted
 
@@ -43,21 +43,23 @@ def _run(arguments: list[str]) -> int:
     from evalkit.cli.app import app
 
     command = typer.main.get_command(app)
-    usage_error = typer.BadParameter.__base__
-    assert usage_error is not None
     try:
         with command.make_context("evalkit", arguments) as context:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
-    except usage_error as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            print(error.format_message(), file=sys.stderr)  # type: ignore[attr-defined]
-            return BadInput.exit_code
-        where = getattr(getattr(error, "ctx", None), "command_path", "evalkit")
-        what = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-        raise BadInput(f"{what[:1].lower()}{what[1:]}; see {where} --help") from None
+    except typer.BadParameter.__mro__[1] as error:  # type: ignore[misc]  # UsageError, which typer does not export
+        return _usage(error)
     return 0
+
+
+def _usage(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return BadInput.exit_code
+    where = getattr(error.ctx, "command_path", "evalkit")
+    what = error.format_message().rstrip(".")
+    raise BadInput(f"{what[:1].lower()}{what[1:]}; see {where} --help") from None
 
 
 def _is_text(argument: str) -> bool:

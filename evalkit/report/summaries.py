@@ -29,9 +29,12 @@ def checkpoint_table(summaries: Sequence[Summary]) -> str:
     return "\n".join(lines)
 
 
-def _order(summary: Summary) -> tuple[str, int, int, str, int]:
+def _order(summary: Summary) -> tuple[bool, str, int, int, str, int]:
+    """What no seed trained first, then each lineage by seed and step."""
+    seed = -1 if summary.train_seed is None else summary.train_seed
     step = -1 if summary.step is None else summary.step
-    return summary.lineage or "", summary.train_seed or 0, step, summary.model, summary.repeat
+    lineage = "" if seed < 0 else summary.lineage or ""
+    return (seed >= 0, lineage, seed, step, summary.model, summary.repeat)
 
 
 def _row(summary: Summary) -> list[str]:

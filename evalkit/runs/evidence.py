@@ -105,8 +105,12 @@ def load_evidence(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Evidence:
 
 
 def _wide(scores: pl.DataFrame, lock: Lock) -> pl.DataFrame:
-    wide = scores.pivot("component", index="sample_id", values=["value", "status"])
     names = [*lock.spec.reward.components, REWARD]
+    if not scores.height:  # no sample has a text, and a pivot of nothing has no columns
+        kinds = {"value": pl.Float64, "status": pl.String}
+        columns = {f"{kind}.{name}": dtype for kind, dtype in kinds.items() for name in names}
+        return pl.DataFrame(schema={"sample_id": pl.String, **columns, "answer": pl.String})
+    wide = scores.pivot("component", index="sample_id", values=["value", "status"])
     wide = wide.rename({f"{kind}_{name}": f"{kind}.{name}" for kind in ("value", "status") for name in names})
     judged = lock.spec.success.component
     answers = scores.filter(pl.col("component") == judged).select("sample_id", "answer")

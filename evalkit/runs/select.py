@@ -81,7 +81,7 @@ def label_sheet(selected: Sequence[Selected]) -> str:
     a formula is guarded by an apostrophe.
     """
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL)  # a lone \r ends a row too
     writer.writerow(["sample_id", "item", "completion", "annotator", "label", "comment"])
     for row in sorted(selected, key=lambda row: hashlib.sha256(b"sheet" + row.sample_id.encode()).digest()):
         writer.writerow([row.sample_id, _guard(row.prompt_fields), _guard(row.completion or ""), "", "", ""])
@@ -89,4 +89,5 @@ def label_sheet(selected: Sequence[Selected]) -> str:
 
 
 def _guard(text: str) -> str:
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    formula = text.startswith(("\t", "\r", "\n")) or text.lstrip().startswith(tuple("=+-@＝＋－＠"))
+    return "'" + text if formula else text

@@ -102,6 +102,8 @@ def read_scores(folder: ScoreFolder, lock: Lock) -> pl.DataFrame:
     if not folder.parts:
         raise BadInput(f"{folder.path}: no scores; `evalkit score RUN --protocol {lock.id}` makes them")
     frame = pl.read_parquet(folder.parts)
+    if not frame.height:
+        return frame
     weights = {name: component.weight for name, component in lock.spec.reward.components.items()}
     wide = frame.pivot("component", index="sample_id", values="value")
     missing = [name for name in (*weights, REWARD) if name not in wide.columns]
@@ -130,7 +132,7 @@ def _write_parts(
     with disk(folder):
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
-        for number, start in enumerate(range(0, len(index), PART)):
+        for number, start in enumerate(range(0, max(len(index), 1), PART)):
             records = journal.read_at([offset for _, offset in index[start : start + PART]])
             frame = pl.DataFrame([row for record in records for row in rows(record)], schema=table.polars())
             path = new / f"{number:05}.parquet"
