@@ -163,6 +163,10 @@ def _read_jsonl(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:
                 raise BadInput(f"{path}, row {number}: not JSON: {error}; write one object a line") from None
             if not isinstance(row, dict):
                 raise BadInput(f"{path}, row {number}: {kind_of(row)} where an object belongs; write one object a line")
+            if b"\\ud" in line.lower() and (field := _half_character(row)) is not None:
+                raise BadInput(
+                    f"{path}, row {number}, field {field}: half a character (a lone surrogate); write it as UTF-8 text"
+                )
             if number == 1 and HEADER_KEY in row and "item_id" not in row:
                 header = row[HEADER_KEY]
             else:
@@ -171,6 +175,16 @@ def _read_jsonl(path: Path) -> tuple[dict[str, Any], pl.DataFrame]:
         return header, pl.DataFrame(rows, infer_schema_length=None, strict=True)
     except (pl.exceptions.PolarsError, TypeError) as error:
         raise BadInput(f"{path}: {str(error).splitlines()[0]}; give a column one kind") from None
+
+
+def _half_character(row: Mapping[str, Any]) -> str | None:
+    """The field of a row that holds text which UTF-8 cannot spell; None where all can be."""
+    for name, value in row.items():
+        try:
+            json.dumps([name, value], ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return name
+    return None
 
 
 def _read_run(folder: Path) -> tuple[Mapping[str, Any], pl.DataFrame]:

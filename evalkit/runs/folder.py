@@ -109,8 +109,9 @@ class RunFolder:
         """The protocol named `NAME@VERSION` (or NAME) among those of this run; the only one where None.
 
         Raises:
-            BadInput: none of that name, or several to choose from.
+            BadInput: none of that name, or several to choose from; not finished, or marked invalid.
         """
+        self.check_usable()
         locks = self.protocols()
         if reference is not None:
             locks = [lock for lock in locks if reference in (lock.id, lock.spec.name)]
@@ -136,16 +137,24 @@ class RunFolder:
         """Write one of the run's JSON files whole."""
         write_whole(self.path / name, json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
 
+    def check_usable(self) -> None:
+        """Refuse a run that is marked invalid or not finished.
+
+        Raises:
+            BadInput: it is.
+        """
+        if (why := self.invalid) is not None:
+            raise BadInput(f"run {self.run_id} is invalid: {why}")
+        if not self.finished:
+            raise BadInput(f"run {self.run_id} is not finished; the command that started it resumes it")
+
     def samples(self, columns: list[str] | None = None) -> pl.DataFrame:
         """The samples table, sorted by sample_id; some columns only where given.
 
         Raises:
             BadInput: the run is not finished, or marked invalid.
         """
-        if (why := self.invalid) is not None:
-            raise BadInput(f"run {self.run_id} is invalid: {why}")
-        if not self.finished:
-            raise BadInput(f"run {self.run_id} is not finished; the command that started it resumes it")
+        self.check_usable()
         return pl.read_parquet(self.parts, columns=columns)
 
     @contextmanager

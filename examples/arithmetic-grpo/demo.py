@@ -45,8 +45,8 @@ def main() -> None:
 
     note("2. Split the items by cluster: 3+5 and 5+3 never part. The secret is a DEMO, so every clone gets one root.")
     sizes = "smoke=20,dev=300,public=500,audit=500,private=1500"
-    evalkit("split", "build", f"{EXAMPLE}/items.jsonl", "--name", "arithmetic", "--id", "id", "--cluster-by", "cluster", "--text", "question",
-            "--sizes", sizes, "--secret", f"{EXAMPLE}/DEMO-SECRET.txt")  # fmt: skip
+    evalkit("split", "build", f"{EXAMPLE}/items.jsonl", "--name", "arithmetic", "--id", "id", "--cluster-by", "cluster",
+            "--text", "question", "--sizes", sizes, "--secret", f"{EXAMPLE}/DEMO-SECRET.txt")  # fmt: skip
 
     note("3. Run the start model and every checkpoint of both arms from their recordings.")
     models = [f"replay:{EXAMPLE}/recordings/{path.name}" for path in sorted((HERE / "recordings").glob("*.parquet"))]
