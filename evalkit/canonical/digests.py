@@ -44,7 +44,7 @@ def canonical_form(value: Canonical) -> object:
     Raises:
         TypeError: a float, bytes, or any kind that JSON does not have.
     """
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, Decimal):
         return canonical_form(plain_decimal(value))
@@ -52,7 +52,7 @@ def canonical_form(value: Canonical) -> object:
         return value if abs(value) <= LARGEST_INTEGER else str(value)
     if isinstance(value, Mapping):
         return {str(key): canonical_form(item) for key, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [canonical_form(item) for item in value]
     raise TypeError(f"{type(value).__name__} has no canonical form; use Decimal for numbers, text for bytes")
 

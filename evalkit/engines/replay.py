@@ -225,7 +225,8 @@ def _checked_rows(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
         if name not in frame.columns:
             frame = frame.with_columns(pl.lit(None, dtype).alias(name))
             continue
-        cast = frame[name].cast(dtype, strict=False)
+        nested = frame.schema[name].is_nested()
+        cast = pl.Series(name, [None] * frame.height, dtype) if nested else frame[name].cast(dtype, strict=False)
         bad = (cast.is_null() & frame[name].is_not_null()).arg_true()
         if bad.len() or (dtype is pl.String and frame.schema[name] not in (pl.String, pl.Null, pl.Categorical)):
             row, found = (bad[0] + 1, frame[name][bad[0]]) if bad.len() else (1, frame[name][0])

@@ -12,6 +12,7 @@ from evalkit.protocol.lock import (
     load_lock,
     lock_json,
     lock_path,
+    lock_text,
     parse_lock,
     resolve,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "load_spec",
     "lock_json",
     "lock_path",
+    "lock_text",
     "parse_lock",
     "parse_spec",
     "request_seed",

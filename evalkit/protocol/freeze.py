@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from evalkit.errors import Refused
 from evalkit.files import write_whole
 from evalkit.protocol.compare import describe, differences
 from evalkit.protocol.load import load_spec
-from evalkit.protocol.lock import Lock, Resolver, load_lock, lock_json, lock_path, resolve
+from evalkit.protocol.lock import Lock, Resolver, load_lock, lock_path, lock_text, resolve
 
 
 def freeze_file(path: Path, resolver: Resolver) -> tuple[Lock, Path, bool]:
@@ -32,5 +31,5 @@ def freeze_file(path: Path, resolver: Resolver) -> tuple[Lock, Path, bool]:
             f"{path}: {lock.id} is frozen with other content: {describe(differences(old, lock))}; "
             f"set version: {lock.spec.version + 1}"
         )
-    write_whole(target, json.dumps(lock_json(lock), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+    write_whole(target, lock_text(lock))
     return lock, target, True

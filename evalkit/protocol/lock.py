@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,6 +149,11 @@ def lock_json(lock: Lock) -> dict[str, Any]:
         "sources": dict(lock.sources),
         "spec": content_of(lock.spec),
     }
+
+
+def lock_text(lock: Lock) -> str:
+    """A lock as the text of its file: fields in the order of the spec, components in the order they were written."""
+    return json.dumps(lock_json(lock), indent=2, ensure_ascii=False) + "\n"
 
 
 def load_lock(path: Path) -> Lock:

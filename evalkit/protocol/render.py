@@ -65,8 +65,11 @@ class ItemTemplate:
         Raises:
             BadInput: the template asks for a field the item does not have, or fails on its value.
         """
-        if self._pieces is not None and all(name in fields for name in self._pieces[1::2]):
-            return "".join([str(fields[piece]) if i % 2 else piece for i, piece in enumerate(self._pieces)])
+        if self._pieces is not None:
+            try:
+                return "".join([str(fields[piece]) if i % 2 else piece for i, piece in enumerate(self._pieces)])
+            except KeyError:
+                pass  # Jinja says what is missing
         try:
             return self._template.render(fields)
         except UndefinedError as error:

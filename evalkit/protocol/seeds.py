@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from evalkit.canonical import canonical_bytes
+import orjson
 
 
 def request_seed(protocol_seed: int, repeat: int, item_id: str, trial: int) -> int:
@@ -13,5 +13,5 @@ def request_seed(protocol_seed: int, repeat: int, item_id: str, trial: int) -> i
     n trials are n requests with n seeds, so a server that honours seeds cannot return one completion n times, and a
     resumed run asks with the seeds of the first.
     """
-    content = canonical_bytes([protocol_seed, repeat, item_id, trial])
+    content = orjson.dumps([protocol_seed, repeat, item_id, trial])  # RFC 8785 bytes: no object, no float is in it
     return int.from_bytes(hashlib.sha256(b"evalkit/seed\x00" + content).digest()[:4], "big") & 0x7FFFFFFF

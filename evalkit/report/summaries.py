@@ -23,7 +23,7 @@ def checkpoint_table(summaries: Sequence[Summary]) -> str:
     header = ["model", "step", "success", "reward", *components, *metrics, "tokens", "cut", "planned/scored/clean"]
     rows = [_row(summary) for summary in ordered]
     floors = [number(measure.floor) for measure in (first.success, first.reward, *first.components)]
-    rows.append(["floor: says nothing", "", *floors, *("" for _ in metrics), "", "", ""])
+    rows.append([f"floor: says nothing ({first.floor_items} items)", "", *floors, *("" for _ in metrics), "", "", ""])
     lines = [f"{first.protocol} on {first.split}", "", table(header, rows), ""]
     lines += _notes(ordered)
     return "\n".join(lines)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from evalkit.rewards.base import Component, Response, Score, Status, evaluate
     from evalkit.rewards.pool import ScoringPool
     from evalkit.rewards.reasoning import Split, split_reasoning
-    from evalkit.rewards.registry import NAMES, READS_ANSWER, Resolved, build, resolve
+    from evalkit.rewards.registry import IGNORES_ITEM, NAMES, READS_ANSWER, Resolved, build, resolve
     from evalkit.rewards.reward import composite
     from evalkit.rewards.side import SideMetrics, side_metrics
 
@@ -20,13 +20,14 @@ _HOMES = {
     "base": ("Component", "Response", "Score", "Status", "evaluate"),
     "pool": ("ScoringPool",),
     "reasoning": ("Split", "split_reasoning"),
-    "registry": ("NAMES", "READS_ANSWER", "Resolved", "build", "resolve"),
+    "registry": ("IGNORES_ITEM", "NAMES", "READS_ANSWER", "Resolved", "build", "resolve"),
     "reward": ("composite",),
     "side": ("SideMetrics", "side_metrics"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "IGNORES_ITEM",
     "NAMES",
     "READS_ANSWER",
     "Component",

@@ -27,6 +27,8 @@ NAMES: dict[str, str] = {
     "regex": "evalkit.rewards.regex:Regex",
     "repetition": "evalkit.rewards.repetition:Repetition",
 }
+IGNORES_ITEM = frozenset(NAMES) - {"refusal"}
+"""Components that look at the completion and the target only, so that the item need not be sent to them."""
 READS_ANSWER = frozenset({"choice", "exact", "number", "regex"})
 """Components that read an answer from the completion; it can be missing, and the answers of an item can be voted on."""
 

@@ -28,7 +28,7 @@ import polars as pl
 from evalkit.canonical import short
 from evalkit.errors import BadInput, Refused
 from evalkit.files import disk, read_json, write_whole
-from evalkit.protocol import Lock, load_lock, lock_json
+from evalkit.protocol import Lock, load_lock, lock_text
 from evalkit.runs.journal import Journal
 
 FORMAT = "evalkit-run/1"
@@ -43,7 +43,7 @@ class ScoreFolder:
     @property
     def journal(self) -> Journal:
         """One record a sample: its scores by component."""
-        return Journal(self.path / "journal.jsonl")
+        return Journal(self.path / "journal.jsonl", fsync=False)
 
     @property
     def parts(self) -> list[Path]:
@@ -131,7 +131,7 @@ class RunFolder:
             folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{short(lock.digests.protocol, 16)}.lock.json"
         if not path.exists():
-            write_whole(path, json.dumps(lock_json(lock), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+            write_whole(path, lock_text(lock))
 
     def write_json(self, name: str, content: Any) -> None:
         """Write one of the run's JSON files whole."""

@@ -24,8 +24,10 @@ BLOCK = 1 << 20
 class Journal:
     """An append-only file of records with a `sample_id` each. One writer at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fsync: bool = True) -> None:
+        """A journal at `path`; without `fsync` for what can be computed again: it survives a kill, not a power cut."""
         self.path = path
+        self._fsync = fsync
         self._file: int | None = None
 
     def open(self) -> set[str]:
@@ -64,7 +66,8 @@ class Journal:
             end = os.fstat(self._file).st_size
             try:
                 _write_all(self._file, data)
-                os.fsync(self._file)
+                if self._fsync:
+                    os.fsync(self._file)
             except OSError:
                 os.ftruncate(self._file, end)
                 raise

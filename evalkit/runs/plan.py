@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import polars as pl
 
-from evalkit.canonical import canonical_bytes, digest, short
+from evalkit.canonical import digest, short
 from evalkit.engines import Fingerprint, Request
 from evalkit.errors import BadInput, Refused
 from evalkit.protocol import ItemTemplate, Lock, Renderer, request_seed
@@ -122,8 +122,7 @@ class Plan:
 
     def sample_id(self, item_id: str, trial: int) -> str:
         """Id of one sample: derived from run, item and trial alone."""
-        content = canonical_bytes([self.digest, item_id, trial])
-        return hashlib.sha256(b"evalkit/sample\x00" + content).hexdigest()[:32]
+        return hashlib.sha256(f"evalkit/sample\x00{self.digest}\x00{trial}\x00{item_id}".encode()).hexdigest()[:32]
 
     def seed(self, item_id: str, trial: int) -> int:
         """Seed of one request."""

@@ -6,6 +6,7 @@ same completions scored by the same code give the same table.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from evalkit.canonical import short
 from evalkit.engines import INFRASTRUCTURE
 from evalkit.errors import Refused
 from evalkit.protocol import ComponentSpec, Lock, ResolvedComponent
-from evalkit.rewards import Response, Score, ScoringPool, Status, composite, split_reasoning
+from evalkit.rewards import IGNORES_ITEM, Response, Score, ScoringPool, Status, composite, split_reasoning
 from evalkit.rewards import resolve as resolve_component
 from evalkit.runs.folder import RunFolder, ScoreFolder
 from evalkit.runs.loop import drive
@@ -26,6 +27,8 @@ from evalkit.runs.plan import Items, Targets
 from evalkit.runs.tables import REWARD, write_scores
 
 BATCH = 64
+FLOOR_ITEMS = 1000
+"""Items on which the floor is measured: enough for a floor, and no cost of its own on a large split."""
 
 
 def resolver(root: Path) -> Any:
@@ -71,7 +74,14 @@ class Scorer:
     def __init__(self, lock: Lock, root: Path) -> None:
         self._lock = lock
         self._targets = Targets(lock)
-        components = {name: (spec.use, spec.params) for name, spec in lock.spec.reward.components.items()}
+        specs = lock.spec.reward.components
+        components = {name: (spec.use, spec.params) for name, spec in specs.items()}
+        self._ends = {
+            name: (float(spec.range[0]), float(spec.range[1]))
+            for name, spec in specs.items()
+            if isinstance(spec.range, tuple)
+        }
+        self._items_matter = any(spec.use not in IGNORES_ITEM for spec in specs.values())
         self._pool = ScoringPool(components, root, float(lock.spec.reward.deadline))
 
     async def __aenter__(self) -> Self:
@@ -95,7 +105,8 @@ class Scorer:
                 without.add(sample.sample_id)
                 continue
             target = self._targets.target(sample.fields)
-            response = Response(split.answer, target, sample.fields, sample.n_completion_tokens)
+            item = sample.fields if self._items_matter else {}
+            response = Response(split.answer, target, item, sample.n_completion_tokens)
             asked.append((sample.sample_id, response))
         found = await self._pool.score(asked)
         unfinished = Score(None, Status.UNPARSED, None, "the reasoning never ends")
@@ -113,9 +124,9 @@ class Scorer:
 
     def _row(self, name: str, score: Score) -> list[Any]:
         """A score as it is journaled; a value outside the range that the lock declares is no value."""
-        declared = self._lock.spec.reward.components[name].range
-        if score.value is not None and isinstance(declared, tuple) and not declared[0] <= score.value <= declared[1]:
-            what = f"value {score.value} is outside the declared range [{declared[0]}, {declared[1]}]"
+        ends = self._ends.get(name)
+        if score.value is not None and ends is not None and not ends[0] <= score.value <= ends[1]:
+            what = f"value {score.value} is outside the declared range [{ends[0]:g}, {ends[1]:g}]"
             return [None, Status.FAILED.value, score.answer, what]
         return [score.value, score.status.value, score.answer, score.evidence]
 
@@ -131,11 +142,13 @@ def owed(run: RunFolder, items: Items, scored: set[str]) -> Iterator[ToScore]:
 async def score_floor(scorer: Scorer, items: Items, lock: Lock) -> dict[str, Any]:
     """What saying nothing scores: the mean of each component, the reward and success over the items.
 
-    A component's mean is None where it gave no value for an item.
+    Over all items up to `FLOOR_ITEMS`, else over that many, chosen by a hash of their ids; `n` says how many. A
+    component's mean is None where it gave no value for an item.
     """
+    chosen = sorted(items.ids, key=lambda item_id: hashlib.sha256(item_id.encode()).digest())[:FLOOR_ITEMS]
     values: dict[str, list[float | None]] = {name: [] for name in (*lock.spec.reward.components, REWARD)}
     weights = {name: component.weight for name, component in lock.spec.reward.components.items()}
-    for batch in batches(ToScore(item.item_id, "", 0, item.fields) for item in items):
+    for batch in batches(ToScore(item_id, "", 0, items[item_id].fields) for item_id in chosen):
         for record in await scorer.score(batch):
             scores = {name: row[0] for name, row in record["scores"].items()}
             for name, value in (*scores.items(), (REWARD, composite(scores, weights))):
@@ -143,7 +156,7 @@ async def score_floor(scorer: Scorer, items: Items, lock: Lock) -> dict[str, Any
     rule = lock.spec.success
     passed = [None if value is None else float(value >= rule.at_least) for value in values[rule.component]]
     return {
-        "n": len(items),
+        "n": len(chosen),
         "means": {**{name: _mean(column) for name, column in values.items()}, "success": _mean(passed)},
     }
 

@@ -96,6 +96,8 @@ class Summary:
     components: tuple[Measure, ...]
     metrics: tuple[MetricValue, ...]
     side: tuple[Measure, ...]
+    floor_items: int
+    """Items on which the floor was measured."""
     alarms: tuple[Alarm, ...]
 
 
@@ -111,7 +113,8 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
     evidence = load_evidence(run, lock, items)
     frame = evidence.frame
     header = run.header()
-    floor = json.loads(run.scores(lock).floor.read_text(encoding="utf-8"))["means"]
+    stored = json.loads(run.scores(lock).floor.read_text(encoding="utf-8"))
+    floor = stored["means"]
     mark = header["fingerprint"]
     verdict = frame[SUCCESS].is_not_null()
     return Summary(
@@ -138,6 +141,7 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
         components=tuple(_component(evidence, name, floor) for name in lock.spec.reward.components),
         metrics=tuple(_metrics(evidence)),
         side=tuple(_side(frame)),
+        floor_items=stored["n"],
         alarms=alarms_of(evidence),
     )
 

@@ -134,7 +134,8 @@ def _write_parts(
         new.mkdir(parents=True)
         for number, start in enumerate(range(0, max(len(index), 1), PART)):
             records = journal.read_at([offset for _, offset in index[start : start + PART]])
-            frame = pl.DataFrame([row for record in records for row in rows(record)], schema=table.polars())
+            found = [row for record in records for row in rows(record)]
+            frame = pl.DataFrame({name: [row.get(name) for row in found] for name in table.columns}, table.polars())
             path = new / f"{number:05}.parquet"
             check(frame.sort(table.key), table, str(journal.path)).write_parquet(
                 path, compression="zstd", statistics=False
