@@ -54,11 +54,14 @@ def main() -> None:
     shown = f"run arithmetic@1 --split dev --model replay:{EXAMPLE}/recordings/….parquet (× {len(models)})"
     evalkit("run", "arithmetic@1", "--split", "dev", *flags, show=shown)
 
-    note("4. Compare the start model with the last checkpoint of the flawed reward: the reward is up, success is not.")
+    note(
+        "4. Compare the start model with the last checkpoint of the flawed reward, and that with the clean arm's last."
+    )
     runs = {run["fingerprint"]["name"]: run["run_id"] for run in json.loads(evalkit("runs", "--json", shown=False))}
-    hackable = sorted(name for name in runs if name.startswith("hackable-s0"))
-    first, last = runs["start"], runs[max(hackable, key=lambda name: int(name.rpartition("-")[2]))]
+    first, last, clean = runs["start"], runs["hackable-s0-step-240"], runs["clean-s0-step-240"]
     evalkit("compare", first, last)
+    evalkit("compare", clean, last)
+    note("Same start, same steps: the flawed reward ended with more reward and less success than the clean one.")
 
     note("5. Read a few of its samples.")
     evalkit("samples", last, "--top", "2", "--bottom", "1", "--random", "1")
