@@ -2,7 +2,7 @@
 
 1. A message is one line: file, row, field, the kind of the value found, and the mend.
 2. Nothing else is shown to a user: a traceback is a defect.
-3. The code says who has to act: 2 the user, 3 nobody can tell, 74 the disk, 75 the infrastructure, 130 the user again.
+3. The code says who has to act: 2 the user, 74 the disk, 75 the infrastructure, 130 the user again.
 """
 
 from __future__ import annotations
@@ -22,12 +22,6 @@ class BadInput(EvalkitError):
 
 class Refused(EvalkitError):
     """A request that is understood and not granted: a rule of the protocol, the split or the run forbids it."""
-
-
-class CannotTell(EvalkitError):
-    """The data do not decide the question."""
-
-    exit_code = 3
 
 
 class DiskRefused(EvalkitError):

@@ -14,9 +14,7 @@ def checkpoint_table(summaries: Sequence[Summary]) -> str:
     Args:
         summaries: of one protocol and split, at least one.
     """
-    ordered = sorted(
-        summaries, key=lambda s: (s.lineage or "", s.train_seed or 0, -1 if s.step is None else s.step, s.model)
-    )
+    ordered = sorted(summaries, key=_order)
     first = ordered[0]
     components = [measure.name for measure in first.components]
     metrics = [metric_label(value) for value in first.metrics]
