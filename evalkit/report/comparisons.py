@@ -40,5 +40,5 @@ def comparison_text(found: Comparison) -> str:
         if result.difference.why:
             lines.append(f"  {result.name}: {result.difference.why}")
     seeds = "not known" if found.training_seeds is None else str(found.training_seeds)
-    lines.append(f"  training seeds behind the two models: {seeds} in all; the interval covers items, not seeds of training")
+    lines.append(f"  training seeds behind the two models: {seeds} in all; the interval covers items, not seeds")
     return "\n".join(lines)
