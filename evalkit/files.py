@@ -23,7 +23,7 @@ def disk(path: Path) -> Iterator[None]:
         ) from None
 
 
-def write_whole(path: Path, content: bytes | str, mode: int = 0o644) -> None:
+def write_whole(path: Path, content: bytes | memoryview | str, mode: int = 0o644) -> None:
     """Write a file so that a crash leaves the old content or the new, never a part.
 
     Raises:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,7 +155,7 @@ class RunFolder:
             BadInput: the run is not finished, or marked invalid.
         """
         self.check_usable()
-        return pl.read_parquet(self.parts, columns=columns)
+        return read_parts(self.parts, columns, "delete done.json beside its folder and run the same command again")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -180,6 +180,18 @@ class RunFolder:
             yield
         finally:
             os.close(handle)
+
+
+def read_parts(parts: Sequence[Path], columns: list[str] | None, mend: str) -> pl.DataFrame:
+    """A table from its files.
+
+    Raises:
+        BadInput: a file is damaged or missing; `mend` says what to do.
+    """
+    try:
+        return pl.read_parquet(parts, columns=columns)
+    except (pl.exceptions.PolarsError, OSError, ValueError):
+        raise BadInput(f"{parts[0].parent if parts else 'table'}: damaged; {mend}") from None
 
 
 def find_run(runs: Path, reference: str) -> RunFolder:

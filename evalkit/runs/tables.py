@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 from collections import Counter
@@ -13,10 +14,10 @@ from typing import Any
 import polars as pl
 
 from evalkit.errors import BadInput
-from evalkit.files import disk, sync
+from evalkit.files import disk, sync, write_whole
 from evalkit.protocol import Lock
 from evalkit.rewards import composite, side_metrics, split_reasoning
-from evalkit.runs.folder import RunFolder, ScoreFolder
+from evalkit.runs.folder import RunFolder, ScoreFolder, read_parts
 from evalkit.runs.journal import Journal
 from evalkit.tables import SAMPLES, SCORES, Table, check
 
@@ -101,7 +102,7 @@ def read_scores(folder: ScoreFolder, lock: Lock) -> pl.DataFrame:
     """
     if not folder.parts:
         raise BadInput(f"{folder.path}: no scores; `evalkit score RUN --protocol {lock.id}` makes them")
-    frame = pl.read_parquet(folder.parts)
+    frame = read_parts(folder.parts, None, "delete the folder and score the run again")
     if not frame.height:
         return frame
     weights = {name: component.weight for name, component in lock.spec.reward.components.items()}
@@ -136,11 +137,11 @@ def _write_parts(
             records = journal.read_at([offset for _, offset in index[start : start + PART]])
             found = [row for record in records for row in rows(record)]
             frame = pl.DataFrame({name: [row.get(name) for row in found] for name in table.columns}, table.polars())
-            path = new / f"{number:05}.parquet"
+            content = io.BytesIO()  # Polars itself says nothing when the disk fills up under a small file
             check(frame.sort(table.key), table, str(journal.path)).write_parquet(
-                path, compression="zstd", statistics=False
+                content, compression="zstd", statistics=False
             )
-            sync(path)
+            write_whole(new / f"{number:05}.parquet", content.getbuffer())
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob("*.parquet"):
             old.unlink()

@@ -127,7 +127,10 @@ class Server:
         if self.behaviour["reasoning"]:
             message["reasoning_content"] = self.behaviour["reasoning"]
         choice = {"index": 0, "message": message} if chat else {"index": 0, "text": text}
-        usage = {"prompt_tokens": len(prompt.replace("<s>", "#")) + self.behaviour["count_extra"], "completion_tokens": len(text)}
+        usage = {
+            "prompt_tokens": len(prompt.replace("<s>", "#")) + self.behaviour["count_extra"],
+            "completion_tokens": len(text),
+        }
         as_name = self.behaviour["answers_as"] or self.behaviour["name"]
         return {"model": as_name, "choices": [{**choice, "finish_reason": reason}], "usage": usage}
 
