@@ -22,11 +22,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import evalkit
 from evalkit.canonical import digest
 from evalkit.errors import BadInput, Refused
 
-_EVALKIT = Path(evalkit.__file__).resolve().parent
+_EVALKIT = Path(__file__).resolve().parents[1]
 _ABSENT = "absent"
 """Version of an optional package (imported under `try … except ImportError`) that is not installed."""
 _ABSENCE = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})

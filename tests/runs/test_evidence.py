@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalkit import api
-from evalkit.errors import DiskRefused
+from evalkit.errors import BadInput, DiskRefused
 from evalkit.ledger import Ledger
 from tests.runs.support import Lab, lab
 
@@ -91,3 +91,19 @@ def test_a_baseline_is_looked_at_and_is_no_candidate(four: Lab) -> None:
     api.summarize(done, workspace=four.workspace)
     [found] = api.looks("s", four.workspace)
     assert (found.optimism.m, len(found.looks)) == (1, 2)
+
+
+@pytest.mark.parametrize("table", ["samples", "scores"])
+def test_a_damaged_table_is_named_with_the_mend(table: str, four: Lab) -> None:
+    run = four.run(four.protocol(), ALL)
+    [path] = (four.workspace.runs / run / table).rglob("*.parquet")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(BadInput, match=rf"{table}.*: damaged; delete .* again"):
+        api.summarize(run, workspace=four.workspace)
+    if table == "samples":
+        (four.workspace.runs / run / "done.json").unlink()
+    else:
+        for file in path.parent.iterdir():
+            file.unlink()
+    assert four.run("p@1", ALL) == run
+    assert api.summarize(run, workspace=four.workspace).success.estimate.value == 1.0
