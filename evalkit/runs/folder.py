@@ -17,7 +17,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,7 +182,7 @@ class RunFolder:
             os.close(handle)
 
 
-def read_parts(parts: Sequence[Path], columns: list[str] | None, mend: str) -> pl.DataFrame:
+def read_parts(parts: list[Path], columns: list[str] | None, mend: str) -> pl.DataFrame:
     """A table from its files.
 
     Raises:

@@ -137,7 +137,7 @@ def _write_parts(
             records = journal.read_at([offset for _, offset in index[start : start + PART]])
             found = [row for record in records for row in rows(record)]
             frame = pl.DataFrame({name: [row.get(name) for row in found] for name in table.columns}, table.polars())
-            content = io.BytesIO()  # Polars itself says nothing when the disk fills up under a small file
+            content = io.BytesIO()  # on a full disk Polars fails with an error of its own, or not at all
             check(frame.sort(table.key), table, str(journal.path)).write_parquet(
                 content, compression="zstd", statistics=False
             )
