@@ -43,21 +43,24 @@ def run(
     home = find_workspace()
     options = EngineOptions(home.root, tokenizer, concurrency, step, train_seed)
     lock = api.load_protocol(protocol, home)
-    summaries = []
-    for reference in model:
-        with progress_line(reference) as tick:
-            done = api.run(
-                lock,
-                split,
-                reference,
-                repeat=repeat,
-                purpose=purpose,
-                options=options,
-                on_progress=tick,
-                workspace=home,
-            )
-        summaries.append(api.summarize(done, lock.id, purpose=purpose, workspace=home))
-    _print(summaries, as_json, details or len(model) == 1)
+    summaries: list[Summary] = []
+    try:
+        for reference in model:
+            with progress_line(reference) as tick:
+                done = api.run(
+                    lock,
+                    split,
+                    reference,
+                    repeat=repeat,
+                    purpose=purpose,
+                    options=options,
+                    on_progress=tick,
+                    workspace=home,
+                )
+            summaries.append(api.summarize(done, lock.id, purpose=purpose, workspace=home))
+    finally:
+        if summaries:  # what is finished is shown also where a later model fails
+            _print(summaries, as_json, details or len(model) == 1)
 
 
 def _print(summaries: list[Summary], as_json: bool, with_details: bool) -> None:

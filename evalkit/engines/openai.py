@@ -30,6 +30,8 @@ from evalkit.protocol import Lock
 OVERFLOW = re.compile(r"context length|context window|max_model_len|maximum.{0,40}tokens|too long", re.IGNORECASE)
 PROBE = "2+2="
 WAS_SWAPPED = "this run is invalid: serve the first model again and start over"
+FIRST_RETRIES = 2
+"""Of the first request, so that a wrong URL is said soon."""
 CHECKED_PROMPTS = 8
 """Prompts whose token count is held against the tokenizer's."""
 
@@ -101,7 +103,8 @@ class OpenAIEngine:
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar())
         limits = self._spec.limits
         self._client = JsonClient(self._session, float(limits.request_timeout), limits.retries)
-        self._identity = await self._ask_identity()
+        impatient = JsonClient(self._session, float(limits.request_timeout), min(limits.retries, FIRST_RETRIES))
+        self._identity = await self._ask_identity(impatient)
         version = await self._client.get(urlunsplit((*urlsplit(self._url)[:2], "/version", "", "")))
         dropped = await self._probe_knobs()
         details = {
@@ -126,8 +129,8 @@ class OpenAIEngine:
             details=details,
         )
 
-    async def _ask_identity(self) -> dict[str, Any]:
-        answer = await self._client.get(f"{self._url}/models")
+    async def _ask_identity(self, client: JsonClient) -> dict[str, Any]:
+        answer = await client.get(f"{self._url}/models")
         if isinstance(answer, Failure):
             if answer.status in (404, 405, 501):
                 return {"id": None, "root": None, "max_model_len": None}
@@ -312,7 +315,7 @@ class OpenAIEngine:
             InfrastructureFailed: it is another model, or nobody answers.
         """
         async with self._verifying:
-            now = await self._ask_identity()
+            now = await self._ask_identity(self._client)
         if now != self._identity:
             changed = ", ".join(
                 f"{key} {self._identity[key]} → {now[key]}" for key in now if now[key] != self._identity[key]

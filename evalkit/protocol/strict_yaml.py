@@ -52,7 +52,7 @@ WORDS: dict[str, bool | None] = {
     "FALSE": False,
 }
 MAX_DEPTH = 40
-MAX_EXPONENT = 400
+MAX_EXPONENT = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from evalkit.engines import INFRASTRUCTURE, Completion, Engine, Request
-from evalkit.errors import DiskRefused, InfrastructureFailed
+from evalkit.errors import DiskRefused, InfrastructureFailed, ModelChanged
 from evalkit.runs.folder import RunFolder
 from evalkit.runs.plan import Plan
 from evalkit.runs.scoring import Scorer, ToScore, batches, finish_scores, owed, score_floor
@@ -27,6 +27,8 @@ from evalkit.runs.tables import write_samples
 
 FLUSH_SIZE = 128
 FLUSH_SECONDS = 0.05
+VERIFY_SECONDS = 1.0
+"""How often, at most, the engine is asked whether it is still the model it was before completions are acknowledged."""
 WAITING = 4
 """Batches between journal and scorer; a full queue holds the engine back."""
 
@@ -83,6 +85,7 @@ class _Execution:
         self.waiting: dict[str, Request] = {}
         self.pending: list[tuple[Completion, Request]] = []
         self.failed: list[dict[str, Any]] = []
+        self.verified = time.monotonic()
         self.to_score: asyncio.Queue[list[ToScore] | None] = asyncio.Queue(WAITING)
         self.allowed = int(plan.lock.spec.limits.error_budget * plan.n_planned)
 
@@ -133,7 +136,7 @@ class _Execution:
             await self._flush(scoring)
             if self.progress.done > self.progress.resumed:
                 await self.engine.verify()
-        except DiskRefused:
+        except (DiskRefused, ModelChanged):
             raise
         except BaseException:
             self._write_pending()
@@ -174,6 +177,9 @@ class _Execution:
         return written
 
     async def _flush(self, scoring: asyncio.Task[None]) -> None:
+        if self.pending and time.monotonic() - self.verified >= VERIFY_SECONDS:
+            await self.engine.verify()
+            self.verified = time.monotonic()
         written = self._write_pending()
         if written:
             self.on_progress(self.progress)

@@ -41,7 +41,7 @@ def test_only_null_true_and_false_are_words() -> None:
         ("a: .nan", "f, row 1: .nan is not a finite number; give a finite one, or quote it if it is text"),
         ("a: -.inf", "f, row 1: -.inf is not a finite number; give a finite one, or quote it if it is text"),
         ("1: a", 'f, row 1: key 1 reads as int; quote it: "1"'),
-        ("a: 1e999", "f, row 1: 1e999 is out of range; keep exponents within ±400"),
+        ("a: 1e999", "f, row 1: 1e999 is out of range; keep exponents within ±300"),
         ("a: b: c", "f, row 1: not YAML: mapping values are not allowed here"),
         ("", "f: the file is empty; `evalkit protocol new NAME` writes a starter"),
         ("[" * 60 + "]" * 60, "f, row 1: more than 40 levels; flatten it"),
