@@ -18,6 +18,11 @@ from evalkit.runs.plan import cluster_labels
 from evalkit.runs.tables import REWARD, read_scores
 from evalkit.tables import checked_join
 
+COLUMNS = [
+    "sample_id", "item_id", "trial", "completion", "outcome", "cause", "n_prompt_tokens", "n_completion_tokens",
+    "characters", "words", "repeated_ngram_share", "compression_ratio", "markdown_marks", "duplicate",
+    "unterminated_reasoning",
+]  # fmt: skip
 SUCCESS = "success"
 SUCCESS_IF_WRONG = "success_truncated_wrong"
 SUCCESS_IF_EXCLUDED = "success_truncated_excluded"
@@ -77,20 +82,9 @@ def load_evidence(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Evidence:
     Raises:
         BadInput: not finished, not scored, scores missing for a sample with a text, or items of another split.
     """
-    samples = run.samples([
-        "sample_id", "item_id", "trial", "completion", "outcome", "cause", "n_prompt_tokens", "n_completion_tokens",
-        "characters", "words", "repeated_ngram_share", "compression_ratio", "markdown_marks", "duplicate",
-        "unterminated_reasoning",
-    ])  # fmt: skip
-    samples = samples.with_columns(
-        has_text=pl.col("completion").is_not_null(),
-        empty=pl.col("completion").str.strip_chars() == "",
-        text_hash=pl.col("completion").hash(),
-    )
+    samples = pl.concat([_without_text(part) for part in run.sample_parts(COLUMNS)])
     labels = items.select("item_id").with_columns(cluster_labels(items, lock.spec.cluster_key))
-    frame = checked_join(
-        samples.drop("completion"), labels, "item_id", left_name=f"run {run.run_id}", right_name="its split"
-    )
+    frame = checked_join(samples, labels, "item_id", left_name=f"run {run.run_id}", right_name="its split")
     scores = read_scores(run.scores(lock), lock)
     wide = _wide(scores, lock)
     with_text = frame.filter("has_text")
@@ -102,6 +96,13 @@ def load_evidence(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Evidence:
     frame = frame.join(wide, on="sample_id", how="left", maintain_order="left")
     control = run.header()["fingerprint"]["assurance"] == "control"
     return Evidence(lock, control, _with_success(frame, lock).sort("item_id", "trial"))
+
+
+def _without_text(part: pl.DataFrame) -> pl.DataFrame:
+    """What evidence keeps of completions; the texts themselves would fill the memory."""
+    text = pl.col("completion")
+    known = (text.is_not_null().alias("has_text"), (text.str.strip_chars() == "").alias("empty"))
+    return part.with_columns(*known, text.hash().alias("text_hash")).drop("completion")
 
 
 def _wide(scores: pl.DataFrame, lock: Lock) -> pl.DataFrame:

@@ -154,8 +154,14 @@ class RunFolder:
         Raises:
             BadInput: the run is not finished, or marked invalid.
         """
+        return pl.concat(list(self.sample_parts(columns)))
+
+    def sample_parts(self, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
+        """The samples table file by file, for who need not hold all of it; raises as `samples` does."""
         self.check_usable()
-        return read_parts(self.parts, columns, "delete done.json beside its folder and run the same command again")
+        mend = "delete done.json beside its folder and run the same command again"
+        for part in self.parts:
+            yield read_parts([part], columns, mend)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -189,7 +195,7 @@ def read_parts(parts: list[Path], columns: list[str] | None, mend: str) -> pl.Da
         BadInput: a file is damaged or missing; `mend` says what to do.
     """
     try:
-        return pl.read_parquet(parts, columns=columns)
+        return pl.read_parquet(list(parts), columns=columns)
     except (pl.exceptions.PolarsError, OSError, ValueError):
         raise BadInput(f"{parts[0].parent if parts else 'table'}: damaged; {mend}") from None
 

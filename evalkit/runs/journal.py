@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 
@@ -19,6 +18,8 @@ from evalkit.errors import BadInput
 from evalkit.files import disk, sync
 
 BLOCK = 1 << 20
+Place: TypeAlias = tuple[int, int]
+"""Where a line stands: its offset and its length in bytes."""
 
 
 class Journal:
@@ -72,8 +73,8 @@ class Journal:
                 os.ftruncate(self._file, end)
                 raise
 
-    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Offset and content of every whole line, in the order of writing.
+    def records(self) -> Iterator[tuple[Place, dict[str, Any]]]:
+        """Place and content of every whole line, in the order of writing.
 
         Raises:
             BadInput: a line is not a record.
@@ -85,19 +86,16 @@ class Journal:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
                     return
-                yield offset, _record(line, f"{self.path}, row {number}")
+                yield (offset, len(line)), _record(line, f"{self.path}, row {number}")
                 offset += len(line)
 
-    def read_at(self, offsets: Sequence[int]) -> list[dict[str, Any]]:
-        """The records at these offsets, in this order."""
-        if not offsets:
+    def read_at(self, places: Sequence[Place]) -> list[dict[str, Any]]:
+        """The records at these places, in this order."""
+        if not places:
             return []
-        with (
-            disk(self.path),
-            open(self.path, "rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            return [_record(data[at : data.find(b"\n", at)], f"{self.path}, byte {at}") for at in offsets]
+        with disk(self.path), open(self.path, "rb") as file:
+            handle = file.fileno()
+            return [_record(os.pread(handle, length, at), f"{self.path}, byte {at}") for at, length in places]
 
     def close(self) -> None:
         """Close the file. Safe to call twice."""

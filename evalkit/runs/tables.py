@@ -18,7 +18,7 @@ from evalkit.files import disk, sync, write_whole
 from evalkit.protocol import Lock
 from evalkit.rewards import composite, side_metrics, split_reasoning
 from evalkit.runs.folder import RunFolder, ScoreFolder, read_parts
-from evalkit.runs.journal import Journal
+from evalkit.runs.journal import Journal, Place
 from evalkit.tables import SAMPLES, SCORES, Table, check
 
 PART = 4096
@@ -30,10 +30,11 @@ REWARD = "reward"
 def write_samples(run: RunFolder, lock: Lock) -> None:
     """Write the samples table from the journal."""
     seen: Counter[tuple[str, bytes]] = Counter()
-    index: list[tuple[str, int]] = []
-    for offset, record in run.journal.records():
-        index.append((record["sample_id"], offset))
-        if record["completion"]:
+    index: list[tuple[str, Place]] = []
+    repeated = lock.spec.sampling.n > 1
+    for place, record in run.journal.records():
+        index.append((record["sample_id"], place))
+        if repeated and record["completion"]:
             seen[record["item_id"], _mark(record["completion"])] += 1
     start, end = lock.spec.reasoning.start, lock.spec.reasoning.end
 
@@ -62,14 +63,14 @@ def _sample_row(
         "repeated_ngram_share": side.repeated_ngram_share,
         "compression_ratio": side.compression_ratio,
         "markdown_marks": side.headings + side.bullets + side.bold + side.code_fences + side.tables,
-        "duplicate": bool(text) and seen[record["item_id"], _mark(text)] > 1,
+        "duplicate": bool(seen and text) and seen[record["item_id"], _mark(text)] > 1,
         "unterminated_reasoning": split_reasoning(text, start, end).unterminated,
     }
 
 
 def write_scores(folder: ScoreFolder, lock: Lock) -> None:
     """Write the scores table from the score journal, the composite added."""
-    index = [(record["sample_id"], offset) for offset, record in folder.journal.records()]
+    index = [(record["sample_id"], place) for place, record in folder.journal.records()]
     _write_parts(folder.path, folder.journal, index, SCORES, lambda record: list(score_rows(record, lock)))
 
 
@@ -123,7 +124,7 @@ def read_scores(folder: ScoreFolder, lock: Lock) -> pl.DataFrame:
 def _write_parts(
     folder: Path,
     journal: Journal,
-    index: list[tuple[str, int]],
+    index: list[tuple[str, Place]],
     table: Table,
     rows: Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]],
 ) -> None:
@@ -134,7 +135,7 @@ def _write_parts(
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(parents=True)
         for number, start in enumerate(range(0, max(len(index), 1), PART)):
-            records = journal.read_at([offset for _, offset in index[start : start + PART]])
+            records = journal.read_at([place for _, place in index[start : start + PART]])
             found = [row for record in records for row in rows(record)]
             frame = pl.DataFrame({name: [row.get(name) for row in found] for name in table.columns}, table.polars())
             content = io.BytesIO()  # on a full disk Polars fails with an error of its own, or not at all

@@ -101,12 +101,24 @@ def read_verified(workspace: Workspace, manifest: Manifest, role: str) -> tuple[
             f"build {manifest.name} again from the same source with --secret FILE"
         )
     check_secret(manifest, secret, place)
-    index = read_index(workspace, manifest.name).filter(pl.col("role") == role)
-    return _compare(manifest, role, items, secret, dict(index.select("item_id", "digest").iter_rows())), items
-
-
-def _compare(manifest: Manifest, role: str, items: pl.DataFrame, secret: Secret, index: dict[str, str]) -> RoleReport:
     digests = [secret.item_digest(row) for row in items.iter_rows(named=True)]
+    entry, misplaced = manifest.roles[role], _misplaced(manifest, role, items, secret)
+    if tuple(digests) == entry.items:
+        return RoleReport(role, True, items.height, entry.root, False, (), (), (), misplaced), items
+    index = read_index(workspace, manifest.name).filter(pl.col("role") == role)
+    known = dict(index.select("item_id", "digest").iter_rows())
+    return _compare(manifest, role, items, digests, known, misplaced), items
+
+
+def _compare(
+    manifest: Manifest,
+    role: str,
+    items: pl.DataFrame,
+    digests: Sequence[str],
+    index: dict[str, str],
+    misplaced: tuple[str, ...],
+) -> RoleReport:
+    """The report on a role whose items are not those of the manifest: which are what."""
     built, stored = set(manifest.roles[role].items), set(digests)
     strangers = [item_id for item_id, found in zip(items["item_id"], digests, strict=True) if found not in built]
     known = {item_id: found for item_id, found in index.items() if found in built and found not in stored}
@@ -121,7 +133,7 @@ def _compare(manifest: Manifest, role: str, items: pl.DataFrame, secret: Secret,
         changed=tuple(item_id for item_id in strangers if item_id in known),
         missing=(*_without(known, strangers), *sorted(f"digest {short(found)}" for found in unnamed)),
         extra=tuple(item_id for item_id in strangers if item_id not in known),
-        misplaced=_misplaced(manifest, role, items, secret),
+        misplaced=misplaced,
     )
 
 
