@@ -15,7 +15,7 @@ from evalkit.protocol import Lock
 from evalkit.rewards import READS_ANSWER
 from evalkit.runs.folder import RunFolder
 from evalkit.runs.plan import cluster_labels
-from evalkit.runs.tables import REWARD, read_scores
+from evalkit.runs.tables import REWARD, score_parts
 from evalkit.tables import checked_join
 
 COLUMNS = [
@@ -85,8 +85,7 @@ def load_evidence(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Evidence:
     samples = pl.concat([_without_text(part) for part in run.sample_parts(COLUMNS)])
     labels = items.select("item_id").with_columns(cluster_labels(items, lock.spec.cluster_key))
     frame = checked_join(samples, labels, "item_id", left_name=f"run {run.run_id}", right_name="its split")
-    scores = read_scores(run.scores(lock), lock)
-    wide = _wide(scores, lock)
+    wide = pl.concat([_wide(part, lock) for part in score_parts(run.scores(lock), lock)])
     with_text = frame.filter("has_text")
     if wide.height != with_text.height or with_text.join(wide, on="sample_id", how="anti").height:
         raise BadInput(

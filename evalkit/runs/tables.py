@@ -101,11 +101,21 @@ def read_scores(folder: ScoreFolder, lock: Lock) -> pl.DataFrame:
     Raises:
         BadInput: not scored, a sample without its rows, or a composite that is not the sum of its components.
     """
+    return pl.concat(list(score_parts(folder, lock)))
+
+
+def score_parts(folder: ScoreFolder, lock: Lock) -> Iterator[pl.DataFrame]:
+    """The scores table file by file, for who need not hold all of it; a sample's rows are in one. Raises as above."""
     if not folder.parts:
         raise BadInput(f"{folder.path}: no scores; `evalkit score RUN --protocol {lock.id}` makes them")
-    frame = read_parts(folder.parts, None, "delete the folder and score the run again")
-    if not frame.height:
-        return frame
+    for part in folder.parts:
+        frame = read_parts([part], None, "delete the folder and score the run again")
+        if frame.height:
+            _check_composite(frame, folder, lock)
+        yield frame
+
+
+def _check_composite(frame: pl.DataFrame, folder: ScoreFolder, lock: Lock) -> None:
     weights = {name: component.weight for name, component in lock.spec.reward.components.items()}
     wide = frame.pivot("component", index="sample_id", values="value")
     missing = [name for name in (*weights, REWARD) if name not in wide.columns]
@@ -118,7 +128,6 @@ def read_scores(folder: ScoreFolder, lock: Lock) -> pl.DataFrame:
                 f"{folder.path}, sample {row['sample_id']}, field {REWARD}: {row[REWARD]} is stored, its components "
                 f"give {again}; the file was changed: delete the folder and score the run again"
             )
-    return frame
 
 
 def _write_parts(
