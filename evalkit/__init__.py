@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evalkit.api import (
+        EngineOptions,
         build_split,
         compare,
         evidence,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "EngineOptions",
     "build_split",
     "compare",
     "evidence",
@@ -46,3 +48,7 @@ def __getattr__(name: str) -> Any:
     from evalkit import api
 
     return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

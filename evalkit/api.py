@@ -13,7 +13,7 @@ import polars as pl
 
 from evalkit import protocol as protocols
 from evalkit import runs, splits
-from evalkit.engines import EngineOptions
+from evalkit.engines import EngineOptions as EngineOptions
 from evalkit.errors import BadInput
 from evalkit.ledger import Event, Ledger, Look
 from evalkit.protocol import Lock
@@ -144,10 +144,11 @@ def summarize(
     home = workspace or find_workspace()
     if isinstance(run, RunResult):
         folder, items = run.run, run.split.items
+        lock = folder.protocol(protocol) if protocol else run.lock
     else:
         folder = find_run(run, home) if isinstance(run, str) else run
         items = _items(home, folder)
-    lock = folder.protocol(protocol)
+        lock = folder.protocol(protocol)
     _look(home, folder, lock, purpose)
     summary = runs.summarize(folder, lock, items)
     alarm = runs.worn_out(home, folder)

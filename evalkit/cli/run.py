@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +58,9 @@ def run(
                     on_progress=tick,
                     workspace=home,
                 )
-            summaries.append(api.summarize(done, lock.id, purpose=purpose, workspace=home))
+            if done.reused:
+                print(f"{reference}: finished before, run {done.run.run_id} is reused", file=sys.stderr)
+            summaries.append(api.summarize(done, purpose=purpose, workspace=home))
     finally:
         if summaries:  # what is finished is shown also where a later model fails
             _print(summaries, as_json, details or len(model) == 1)
@@ -106,22 +109,29 @@ def compare(
 
 def samples(
     run: Annotated[str, typer.Argument(help="Beginning of a run's id, or its path.")],
-    top: Annotated[int, typer.Option(min=0, help="Samples with the highest reward.")] = 3,
-    bottom: Annotated[int, typer.Option(min=0, help="Samples with the lowest reward.")] = 3,
-    random: Annotated[int, typer.Option(min=0, help="Samples by chance; the same each time.")] = 3,
+    top: Annotated[int | None, typer.Option(min=0, help="Samples with the highest reward.")] = None,
+    bottom: Annotated[int | None, typer.Option(min=0, help="Samples with the lowest reward.")] = None,
+    random: Annotated[int | None, typer.Option(min=0, help="Samples by chance; the same each time.")] = None,
     sheet: Annotated[
         Path | None, typer.Option(help="Write them as a blinded CSV sheet for human labels instead.")
     ] = None,
     protocol: ProtocolOption = None,
     as_json: Json = False,
 ) -> None:
-    """Show samples to read, or write a blinded sheet to label."""
+    """Show samples to read (3 of each kind unless counts are given), or write a blinded sheet (50 by chance)."""
     from evalkit import api
+    from evalkit.errors import Refused
     from evalkit.files import write_whole
     from evalkit.report import samples_text
     from evalkit.runs import label_sheet
 
-    found = api.samples(run, top=top, bottom=bottom, random=random, protocol=protocol)
+    counts = (top, bottom, random)
+    if counts == (None, None, None):
+        counts = (3, 3, 3) if sheet is None else (0, 0, 50)
+    if sheet is not None and sheet.exists():
+        raise Refused(f"{sheet}: is there already, perhaps with labels in it; name another file")
+    highest, lowest, chance = (count or 0 for count in counts)
+    found = api.samples(run, top=highest, bottom=lowest, random=chance, protocol=protocol)
     if sheet is not None:
         write_whole(sheet, label_sheet(found))
         text = f"{sheet}: {len(found)} samples to label, blinded"
@@ -139,7 +149,7 @@ def runs(
 ) -> None:
     """List the runs of the workspace, or show the results of some."""
     from evalkit import api
-    from evalkit.report import runs_text
+    from evalkit.report import run_entry, runs_text
     from evalkit.runs import list_runs
     from evalkit.workspace import find_workspace
 
@@ -148,4 +158,4 @@ def runs(
         _print(summaries, as_json, len(run) == 1)
         return
     found = list_runs(find_workspace().runs)
-    show(as_json, [folder.header() for folder in found], runs_text(found))
+    show(as_json, [run_entry(folder) for folder in found], runs_text(found))

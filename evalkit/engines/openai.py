@@ -2,7 +2,8 @@
 
 1. Every sampling knob of the protocol is sent, also those OpenAI does not have, so that no server default is left.
    A knob the server does not know may stay unsent only where its value means "off".
-2. The model's identity is NAME and what the server says of it (id, root, max_model_len), never the URL. A server
+2. The model's identity is NAME, what the server says of it (id, root, max_model_len) and the training step and seed
+   that the user gives, never the URL. A server
    that comes back with another identity ends the run: nobody can say which samples are whose.
 3. Prompts that the client renders go to `/completions` as text, special tokens written in; the token count that the
    server reports is held against the tokenizer's.
@@ -22,7 +23,7 @@ import aiohttp
 from evalkit.canonical import digest
 from evalkit.engines.base import Completion, EngineOptions, Fingerprint, Gold, ModelTemplate, Outcome, Request
 from evalkit.engines.http import Answer, Failure, JsonClient
-from evalkit.engines.openai_wire import CLIENT_ONLY, NOT_OPENAI, OUTCOMES, accept, count, knobs_of, plain_json, text_of
+from evalkit.engines.openai_wire import CLIENT_ONLY, NOT_OPENAI, OUTCOMES, accept, count, knobs_of, text_of
 from evalkit.engines.tokenizer import TokenizerFolder
 from evalkit.errors import BadInput, InfrastructureFailed, ModelChanged, Refused
 from evalkit.protocol import Lock
@@ -121,7 +122,7 @@ class OpenAIEngine:
             engine="openai",
             engine_version=str(version.body.get("version", "unknown")) if isinstance(version, Answer) else "unknown",
             dtype=None,
-            model_digest=digest("model", {"name": self._name, **plain_json(self._identity)}),
+            model_digest=digest("model", {"name": self._name, **self._identity, **self._said()}),
             assurance="provider-asserted",
             chat_template_digest=template.digest if template else None,
             step=self._options.step,
@@ -150,6 +151,11 @@ class OpenAIEngine:
         if self._identity:
             raise ModelChanged(f"{self._url}: came back serving {served}, not {self._name}; {WAS_SWAPPED}")
         raise BadInput(f"{self._url}: serves {served}, not {self._name}; name one of these")
+
+    def _said(self) -> dict[str, int]:
+        """What the user says of the model: it tells checkpoints apart that are served in turn under one name."""
+        said = {"step": self._options.step, "train_seed": self._options.train_seed}
+        return {name: value for name, value in said.items() if value is not None}
 
     async def _probe_knobs(self) -> list[str]:
         """Send every knob once; leave out those the server refuses and the protocol does not use."""

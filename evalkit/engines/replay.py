@@ -85,11 +85,23 @@ class ReplayEngine:
             model_digest=header.get("model_digest") or digest_bytes("recording", _bytes_of(self._path)),
             assurance="provider-asserted" if asserted else "recorded",
             chat_template_digest=header.get("chat_template_digest"),
-            step=header.get("step") if self._options.step is None else self._options.step,
-            train_seed=header.get("train_seed") if self._options.train_seed is None else self._options.train_seed,
+            step=self._agreed("step", header, self._options.step),
+            train_seed=self._agreed("train_seed", header, self._options.train_seed),
             lineage=header.get("arm") or header.get("lineage"),
             details={"header": header},
         )
+
+    def _agreed(self, name: str, header: Mapping[str, Any], said: int | None) -> int | None:
+        """What the header says, or the user where it says nothing.
+
+        Raises:
+            BadInput: they say different things.
+        """
+        recorded: int | None = header.get(name)
+        if said is not None and recorded is not None and said != recorded:
+            flag = "--" + name.replace("_", "-")
+            raise BadInput(f"{self._path}, header field {name}: {recorded}, but {flag} says {said}; leave the flag out")
+        return said if recorded is None else recorded
 
     def _load(self, frame: pl.DataFrame) -> None:
         trials = self._lock.spec.sampling.n

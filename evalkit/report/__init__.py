@@ -1,7 +1,7 @@
 """What people read: tables, comparisons, lists, progress."""
 
 from evalkit.report.comparisons import comparison_text
-from evalkit.report.lists import events_text, looks_text, runs_text
+from evalkit.report.lists import events_text, looks_text, run_entry, runs_text
 from evalkit.report.plain import interval, number, percent, table, to_json, visible
 from evalkit.report.progress import progress_line
 from evalkit.report.samples import samples_text
@@ -19,6 +19,7 @@ __all__ = [
     "number",
     "percent",
     "progress_line",
+    "run_entry",
     "runs_text",
     "samples_text",
     "splits_text",

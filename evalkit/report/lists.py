@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evalkit.ledger import Event
 from evalkit.report.plain import NONE, number, table
@@ -19,24 +19,30 @@ def runs_text(found: Sequence[RunFolder]) -> str:
         return "no runs; evalkit run PROTOCOL --split ROLE --model MODEL"
     rows = []
     for folder in found:
-        header = folder.header()
-        state = "invalid" if folder.invalid else "finished" if folder.finished else "unfinished"
-        under = ", ".join(lock.id for lock in folder.protocols()) or header["protocol"]
-        mark = header["fingerprint"]
-        step = NONE if mark["step"] is None else str(mark["step"])
-        rows.append(
-            [
-                folder.run_id,
-                mark["name"],
-                step,
-                str(header["repeat"]),
-                header["split"]["name"],
-                under,
-                state,
-                header["started"],
-            ]
-        )
+        entry = run_entry(folder)
+        step = NONE if entry["step"] is None else str(entry["step"])
+        under = ", ".join(entry["protocols"])
+        rows.append([entry["run_id"], entry["model"], step, str(entry["repeat"]), entry["split"], under, entry["state"],
+                     entry["started"]])  # fmt: skip
     return table(["run", "model", "step", "repeat", "split", "protocol", "state", "started"], rows)
+
+
+def run_entry(folder: RunFolder) -> dict[str, Any]:
+    """What the list says of one run."""
+    header = folder.header()
+    mark = header["fingerprint"]
+    return {
+        "run_id": folder.run_id,
+        "model": mark["name"],
+        "step": mark["step"],
+        "train_seed": mark["train_seed"],
+        "repeat": header["repeat"],
+        "split": header["split"]["name"],
+        "protocols": [lock.id for lock in folder.protocols()] or [header["protocol"]],
+        "state": "invalid" if folder.invalid else "finished" if folder.finished else "unfinished",
+        "started": header["started"],
+        "path": folder.path,
+    }
 
 
 def looks_text(name: str, found: Sequence[SplitLooks]) -> str:

@@ -16,6 +16,7 @@ from evalkit.stats import Estimate
 
 BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 NONE = "–"
+MOST_DIGITS = 9
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -35,6 +36,8 @@ def interval(estimate: Estimate, digits: int = 3) -> str:
         return "undefined"
     if estimate.low is None or estimate.high is None:
         return f"{number(estimate.value, digits)} [no interval]"
+    while digits < MOST_DIGITS and number(estimate.low, digits) == number(estimate.high, digits):
+        digits += 1  # an interval that rounds to a point would read as ±0
     return f"{number(estimate.value, digits)} [{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
 
 

@@ -52,6 +52,11 @@ def _alarms(evidence: Evidence) -> Iterator[Alarm]:
         share = float(mask.mean() or 0.0)  # type: ignore[arg-type]
         if share > limit:
             yield Alarm(code, f"{share:.1%} of {n} {what}", share, n)
+    for name in evidence.lock.spec.reward.components:
+        lost = texts[f"value.{name}"].null_count()
+        if lost and name in evidence.failures:
+            what = f"{name} has no value for {lost} of {n} completions, the first because: {evidence.failures[name]}"
+            yield Alarm("NO_VALUE", what, lost / n, n)
     share = texts["answer"].null_count() / n
     if share > EXTRACTION and evidence.reads_answers:
         component = evidence.lock.spec.success.component

@@ -6,6 +6,7 @@ selected starts from this frame.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -35,6 +36,8 @@ class Evidence:
     lock: Lock
     control: bool
     """Whether the model is a floor or a control."""
+    failures: Mapping[str, str]
+    """Evidence of the first score without a value, by component; only where there is one."""
     frame: pl.DataFrame
     """Sorted by (item_id, trial). Columns: sample_id, item_id, trial, cluster, outcome, cause, has_text, empty,
     text_hash, the side metrics,
@@ -85,7 +88,15 @@ def load_evidence(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Evidence:
     samples = pl.concat([_without_text(part) for part in run.sample_parts(COLUMNS)])
     labels = items.select("item_id").with_columns(cluster_labels(items, lock.spec.cluster_key))
     frame = checked_join(samples, labels, "item_id", left_name=f"run {run.run_id}", right_name="its split")
-    wide = pl.concat([_wide(part, lock) for part in score_parts(run.scores(lock), lock)])
+    wides, failures = [], dict[str, str]()
+    for part in score_parts(run.scores(lock), lock):
+        wides.append(_wide(part, lock))
+        failed = part.filter(pl.col("value").is_null() & pl.col("evidence").is_not_null())
+        failures = {
+            **dict(failed.unique("component", keep="first").select("component", "evidence").iter_rows()),
+            **failures,
+        }
+    wide = pl.concat(wides)
     with_text = frame.filter("has_text")
     if wide.height != with_text.height or with_text.join(wide, on="sample_id", how="anti").height:
         raise BadInput(
@@ -94,7 +105,7 @@ def load_evidence(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Evidence:
         )
     frame = frame.join(wide, on="sample_id", how="left", maintain_order="left")
     control = run.header()["fingerprint"]["assurance"] == "control"
-    return Evidence(lock, control, _with_success(frame, lock).sort("item_id", "trial"))
+    return Evidence(lock, control, failures, _with_success(frame, lock).sort("item_id", "trial"))
 
 
 def _without_text(part: pl.DataFrame) -> pl.DataFrame:

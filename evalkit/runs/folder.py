@@ -220,5 +220,6 @@ def find_run(runs: Path, reference: str) -> RunFolder:
 
 
 def list_runs(runs: Path) -> list[RunFolder]:
-    """All runs of a workspace, by id."""
-    return [RunFolder(folder) for folder in sorted(runs.glob("*")) if (folder / "run.json").is_file()]
+    """All runs of a workspace, the newest last."""
+    found = [RunFolder(folder) for folder in runs.glob("*") if (folder / "run.json").is_file()]
+    return sorted(found, key=lambda run: (run.header()["started"], run.run_id))

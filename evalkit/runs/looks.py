@@ -87,7 +87,9 @@ def optimism(workspace: Workspace, protocol_digest: str, split_root: str, items:
     noise of one run about what all have in common.
     """
     if m < 2:
-        return Optimism(m, 0.0 if m else None, None, 0, "one model: nothing was chosen" if m else "no looks")
+        return Optimism(
+            m, 0.0 if m else None, None, 0, "one model: nothing was chosen" if m else "floors and controls only"
+        )
     columns = _success_by_item(workspace, protocol_digest, split_root, items)
     errors = [error for pair in list(combinations(columns, 2))[:MOST_PAIRS] if (error := _error(*pair)) is not None]
     if not errors:

@@ -28,6 +28,7 @@ class RunResult:
     """A finished run."""
 
     run: RunFolder
+    lock: Lock
     split: Split
     reused: bool
     """Whether all completions were there before."""
@@ -96,7 +97,7 @@ async def _run(
             check_budget(run, lock)
             await score_run(run, lock, items, workspace.root)
             run.add_protocol(lock)
-            return RunResult(run, split, reused=True)
+            return RunResult(run, lock, split, reused=True)
         with run.writing():
             if not (run.path / "run.json").exists():
                 run.write_json("run.json", _header(plan, workspace.root))
@@ -105,7 +106,7 @@ async def _run(
             except ModelChanged as error:
                 run.write_json("invalid.json", {"why": str(error)})
                 raise
-        return RunResult(run, split, reused=False)
+        return RunResult(run, lock, split, reused=False)
     finally:
         await engine.close()
 

@@ -20,7 +20,7 @@ def overlap_refusal(
     count = f"{len(pairs)} pairs of items overlap" if len(pairs) > 1 else "a pair of items overlaps"
     return (
         f"{name}: {count} across roles: {shown}; join such pairs into one cluster with --merge-overlaps, "
-        "remove one of each, or name the fields to compare with --text-fields"
+        "remove one of each, or name the fields to compare with --text"
     )
 
 

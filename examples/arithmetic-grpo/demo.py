@@ -57,7 +57,7 @@ def main() -> None:
     note(
         "4. Compare the start model with the last checkpoint of the flawed reward, and that with the clean arm's last."
     )
-    runs = {run["fingerprint"]["name"]: run["run_id"] for run in json.loads(evalkit("runs", "--json", shown=False))}
+    runs = {run["model"]: run["run_id"] for run in json.loads(evalkit("runs", "--json", shown=False))}
     first, last, clean = runs["start"], runs["hackable-s0-step-240"], runs["clean-s0-step-240"]
     evalkit("compare", first, last)
     evalkit("compare", clean, last)

@@ -245,3 +245,17 @@ def test_the_api_key_goes_into_the_header_only(monkeypatch: pytest.MonkeyPatch) 
         mark, _ = ask(server, lock(), 1)
         assert "sk-secret" not in str(server.control()["requests"])
     assert "sk-secret" not in str(mark)
+
+
+def test_checkpoints_served_in_turn_under_one_name_are_told_apart_by_their_step() -> None:
+    async def digest(server: RunningServer, step: int | None) -> str:
+        engine = make_engine(server.model, lock(), Gold([], dict), EngineOptions(Path(), step=step))
+        try:
+            return (await engine.open()).model_digest
+        finally:
+            await engine.close()
+
+    with serve() as server:
+        found = [asyncio.run(digest(server, step)) for step in (None, 100, 200, 200)]
+    assert len(set(found)) == 3
+    assert found[2] == found[3]

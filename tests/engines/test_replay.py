@@ -143,3 +143,14 @@ def test_a_broken_jsonl_line_is_named_by_row(tmp_path: Path) -> None:
     path.write_text('{"item_id": "a", "trial": 0, "completion": "x"}\n{"item_id": \n')
     with pytest.raises(BadInput, match=r"r\.jsonl, row 2: not JSON"):
         replay(path)
+
+
+def test_a_step_that_contradicts_the_recording_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.parquet", rows())
+
+    async def go(step: int) -> Fingerprint:
+        return await make_engine(f"replay:{path}", LOCK, Gold(ITEMS, dict), EngineOptions(tmp_path, step=step)).open()
+
+    assert asyncio.run(go(300)).step == 300
+    with pytest.raises(BadInput, match="header field step: 300, but --step says 200; leave the flag out"):
+        asyncio.run(go(200))
