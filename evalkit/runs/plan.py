@@ -54,7 +54,7 @@ class Items:
     """The items of a split, decoded one by one so that a large split stays small in memory."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = frame.sort("item_id")
+        self.frame = frame if frame["item_id"].is_sorted() else frame.sort("item_id")
         self._row = {item_id: row for row, item_id in enumerate(self.frame["item_id"])}
 
     @property
