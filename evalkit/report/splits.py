@@ -27,6 +27,11 @@ def build_text(report: BuildReport) -> str:
         lines.append(
             f"  {report.n_boilerplate} runs of 13 words stand in so many clusters that they count as boilerplate"
         )
+    if report.n_overlap_within:
+        lines.append(
+            f"  ! {report.n_overlap_within} items overlap with others of their own role and count as independent; "
+            "--merge-overlaps joins them"
+        )
     if report.merged:
         lines.append(f"  {len(report.merged)} clusters were joined with others that they overlap")
     label = (

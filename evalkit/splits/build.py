@@ -21,7 +21,7 @@ from evalkit.splits.assign import assign, clusters_of
 from evalkit.splits.extend import Old, check_old, load_old, merge_new
 from evalkit.splits.items import Naming, read_items
 from evalkit.splits.manifest import Manifest, check_secret, first_difference, load_manifest, role_entry
-from evalkit.splits.overlap import Overlaps, find_overlaps, merged_clusters, pairs_across
+from evalkit.splits.overlap import Overlaps, count_within, find_overlaps, merged_clusters, pairs_across
 from evalkit.splits.secret import Secret, new_secret, read_secret
 from evalkit.splits.settings import check_name, check_sizes
 from evalkit.splits.store import building, commit, local_secret, manifest_path
@@ -51,6 +51,8 @@ class BuildReport:
     """Items of the source beyond all sizes: not stored."""
     n_boilerplate: int
     """Runs of 13 words in so many clusters that they were not held against any item."""
+    n_overlap_within: int
+    """Items that overlap with another cluster's in their own role and still count as independent; 0 after merging."""
     merged: Mapping[str, str]
     """Cluster → the cluster it became part of; only clusters whose id changed."""
 
@@ -61,6 +63,7 @@ class _Built:
     items: dict[str, pl.DataFrame]
     n_clusters: int
     n_boilerplate: int
+    n_overlap_within: int
     merged: dict[str, str]
 
 
@@ -126,6 +129,7 @@ def build_split(
         n_clusters=built.n_clusters,
         n_left_over=new.height - stored,
         n_boilerplate=built.n_boilerplate,
+        n_overlap_within=built.n_overlap_within,
         merged=built.merged,
     )
 
@@ -163,8 +167,7 @@ def _build(
     placed = {
         role: _sorted(old, new, roles, role) for role in (*old.entries, *(r for r in sizes if r not in old.entries))
     }
-    if not merge_overlaps:
-        _refuse_overlaps(name, together, overlaps, roles, old)
+    within = 0 if merge_overlaps else _check_overlaps(name, together, overlaps, roles, old)
     entries = {
         role: role_entry(
             frame, [secret.item_digest(row) for row in frame.iter_rows(named=True)], _asked(role, sizes, old)
@@ -185,7 +188,7 @@ def _build(
         assignment=assignment,
         merged={**old.merged, **kept},
     )
-    return _Built(manifest, placed, new["cluster_id"].n_unique(), overlaps.n_boilerplate, merged)
+    return _Built(manifest, placed, new["cluster_id"].n_unique(), overlaps.n_boilerplate, within, merged)
 
 
 def _asked(role: str, sizes: Mapping[str, int], old: Old) -> int:
@@ -227,12 +230,14 @@ def _sorted(old: Old, new: pl.DataFrame, roles: Mapping[str, str], role: str) ->
     return pl.concat([kept, added]).sort("item_id")
 
 
-def _refuse_overlaps(name: str, together: pl.DataFrame, overlaps: Overlaps, roles: Mapping[str, str], old: Old) -> None:
+def _check_overlaps(name: str, together: pl.DataFrame, overlaps: Overlaps, roles: Mapping[str, str], old: Old) -> int:
+    """Refuse overlaps across roles; how many items overlap within one."""
     where = [*old.items["role"], *(roles.get(cluster) for cluster in together["cluster_id"][old.items.height :])]
-    sides = {role: side for side, role in enumerate(sorted({role for role in where if role is not None}))}
-    pairs = pairs_across(overlaps, [-1 if role is None else sides[role] for role in where])
-    if pairs:
+    number = {role: side for side, role in enumerate(sorted({role for role in where if role is not None}))}
+    sides = [-1 if role is None else number[role] for role in where]
+    if pairs := pairs_across(overlaps, sides):
         raise Refused(overlap_refusal(name, together, where, pairs, old.naming))
+    return count_within(overlaps, sides)
 
 
 def _outcome(workspace: Workspace, manifest: Manifest, known: Manifest | None, extend: bool) -> Outcome:

@@ -189,6 +189,14 @@ def pairs_across(overlaps: Overlaps, sides: Sequence[int]) -> list[Pair]:
     return [Pair(row["first"], row["item"], row["kind"]) for row in crossed.iter_rows(named=True)]
 
 
+def count_within(overlaps: Overlaps, sides: Sequence[int]) -> int:
+    """Items that overlap with another cluster's on their own side; arguments as for `pairs_across`."""
+    side = np.asarray(sides, dtype=np.int32)
+    frame = overlaps.groups.with_columns(pl.Series("side", side[overlaps.groups["item"].to_numpy()]))
+    shared = frame.filter(pl.col("side") >= 0).filter(pl.len().over("group", "side") > 1)
+    return shared["item"].n_unique()
+
+
 def merged_clusters(items: pl.DataFrame, overlaps: Overlaps) -> dict[str, str]:
     """For each cluster that overlaps with others, the id of the cluster they become: the first of their ids."""
     parent: dict[str, str] = {}

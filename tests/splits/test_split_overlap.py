@@ -184,7 +184,7 @@ def test_overlap_across_roles_is_refused_with_the_pairs(workspace: Workspace) ->
     assert text == (
         f"s: a pair of items overlaps across roles: i0000 ({first}) and i0001 ({second}) have the same text; "
         "join such pairs into one cluster with --merge-overlaps, remove one of each, or name the fields to compare with "
-        "--text-fields"
+        "--text"
     )
     assert refusal.value.exit_code == 2
     assert not (workspace.splits / "s").exists()
@@ -238,3 +238,12 @@ def test_boilerplate_is_counted_in_the_report(workspace: Workspace) -> None:
     report = build(workspace, items, {"dev": 10, "public": 10})
     # 30 clusters share the 13 words and the 6 runs that end in `what is the secret of number`
     assert report.n_boilerplate == 7
+
+
+def test_duplicates_within_one_role_are_counted_and_merging_leaves_none(workspace: Workspace) -> None:
+    twice = [*rows(10), {**rows(11)[10], "question": rows(1)[0]["question"]}]
+    report = build(workspace, twice, {"dev": 11}, text_fields=["question"])
+    assert report.n_overlap_within == 2
+    other = build(workspace, twice, {"dev": 11}, name="merged", text_fields=["question"], merge_overlaps=True)
+    assert other.n_overlap_within == 0
+    assert other.n_clusters == 10
