@@ -209,7 +209,7 @@ def find_run(runs: Path, reference: str) -> RunFolder:
     path = Path(reference)
     if (path / "run.json").is_file():
         return RunFolder(path.resolve())
-    found = [run.path for run in list_runs(runs) if reference and run.run_id.startswith(reference)]
+    found = sorted(run.path for run in list_runs(runs) if reference and run.run_id.startswith(reference))
     if len(found) == 1:
         return RunFolder(found[0])
     if found:
