@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from evalkit.runs.evidence import Evidence
+from evalkit.runs.evidence import NO_FAULT, Evidence
 
 EMPTY = 0.01
 TRUNCATED = 0.01
@@ -53,10 +53,10 @@ def _alarms(evidence: Evidence) -> Iterator[Alarm]:
         if share > limit:
             yield Alarm(code, f"{share:.1%} of {n} {what}", share, n)
     for name in evidence.lock.spec.reward.components:
-        lost = texts[f"value.{name}"].null_count()
-        if lost and name in evidence.failures:
-            what = f"{name} has no value for {lost} of {n} completions, the first because: {evidence.failures[name]}"
-            yield Alarm("NO_VALUE", what, lost / n, n)
+        if name in evidence.failures:
+            failed = int((~texts[f"status.{name}"].is_in(NO_FAULT)).sum())
+            what = f"{name} failed on {failed} of {n} completions, first so: {evidence.failures[name]}"
+            yield Alarm("SCORER", what, failed / n, n)
     share = texts["answer"].null_count() / n
     if share > EXTRACTION and evidence.reads_answers:
         component = evidence.lock.spec.success.component

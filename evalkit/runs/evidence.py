@@ -24,6 +24,8 @@ COLUMNS = [
     "characters", "words", "repeated_ngram_share", "compression_ratio", "markdown_marks", "duplicate",
     "unterminated_reasoning",
 ]  # fmt: skip
+NO_FAULT = ("ok", "abstained")
+"""Statuses of a score that nobody has to look into."""
 SUCCESS = "success"
 SUCCESS_IF_WRONG = "success_truncated_wrong"
 SUCCESS_IF_EXCLUDED = "success_truncated_excluded"
@@ -37,7 +39,7 @@ class Evidence:
     control: bool
     """Whether the model is a floor or a control."""
     failures: Mapping[str, str]
-    """Evidence of the first score without a value, by component; only where there is one."""
+    """Evidence of the first score that failed, by component; only where there is one. To abstain is not to fail."""
     frame: pl.DataFrame
     """Sorted by (item_id, trial). Columns: sample_id, item_id, trial, cluster, outcome, cause, has_text, empty,
     text_hash, the side metrics,
@@ -91,7 +93,7 @@ def load_evidence(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Evidence:
     wides, failures = [], dict[str, str]()
     for part in score_parts(run.scores(lock), lock):
         wides.append(_wide(part, lock))
-        failed = part.filter(pl.col("value").is_null() & pl.col("evidence").is_not_null())
+        failed = part.filter(~pl.col("status").is_in(NO_FAULT) & pl.col("evidence").is_not_null())
         failures = {
             **dict(failed.unique("component", keep="first").select("component", "evidence").iter_rows()),
             **failures,
