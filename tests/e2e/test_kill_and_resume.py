@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support import PLANNED, Bench, copy_of, finish, kill
+from tests.e2e.support import PLANNED, PROTOCOL, Bench, copy_of, finish, kill
 from tests.servers.process import RunningServer, serve
 
 pytestmark = pytest.mark.slow
@@ -153,18 +153,4 @@ def test_killed_while_scoring_again_completions_stay_and_scores_come_out_the_sam
     assert len(bench.looks()) == 2
 
 
-AGAIN = """\
-name: arithmetic
-version: 2
-prompt:
-  messages: [{role: user, content: "{{ question }}"}]
-  chat_template: none
-  bos: never
-sampling: {max_tokens: 16, temperature: 0.7, n: 4, seed: 11}
-limits: {request_timeout: 5, retries: 10, error_budget: 0}
-target: "{{ answer }}"
-reward:
-  components:
-    correct: {use: number, role: correctness, weight: 1, params: {tolerance: 1}}
-success: {component: correct, at_least: 1}
-"""
+AGAIN = PROTOCOL.replace("version: 1", "version: 2").replace("weight: 1}", "weight: 1, params: {tolerance: 1}}")
