@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,30 +24,44 @@ def add_to(app: typer.Typer) -> None:
 def run(
     protocol: Annotated[str, typer.Argument(help="Frozen protocol: NAME@VERSION.")],
     split: Annotated[str, typer.Option(help="SET/ROLE, or ROLE where there is one set.")],
-    model: Annotated[list[str], typer.Option(help="openai:NAME@URL, replay:FILE, baseline:KIND; may be repeated.")],
+    model: Annotated[
+        list[str],
+        typer.Option(help="vllm:PATH, hf:PATH, openai:NAME@URL, replay:FILE, baseline:KIND; may be repeated."),
+    ],
     repeat: Annotated[int, typer.Option(min=0, help="Index of the whole run; another one has other seeds.")] = 0,
     purpose: Annotated[str | None, typer.Option(help="Why you look: checkpoint, debug, report, audit, …")] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(help="The model's tokenizer folder, to render prompts here.")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Requests in flight.")] = 64,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Requests in flight; the batch of hf:.")
+    ] = None,
+    engine_arg: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for vllm: or hf:, such as dtype=bfloat16; may be repeated.")
+    ] = None,
     step: Annotated[int | None, typer.Option(help="Training step of the model.")] = None,
     train_seed: Annotated[int | None, typer.Option(help="Training seed of the model.")] = None,
+    watch: Annotated[
+        Path | None, typer.Option(help="A training folder: its checkpoints are run in step order, as they appear.")
+    ] = None,
+    idle: Annotated[
+        float | None, typer.Option(min=0, help="With --watch: end after so many seconds without a new checkpoint.")
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="Print what is behind every number.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run models under a protocol on a split. The same command resumes, and reuses what is finished."""
     from evalkit import api
-    from evalkit.engines import EngineOptions
-    from evalkit.report import progress_line
+    from evalkit.engines import EngineOptions, engine_arguments
+    from evalkit.report import progress_line, result_line
     from evalkit.workspace import find_workspace
 
     home = find_workspace()
-    options = EngineOptions(home.root, tokenizer, concurrency, step, train_seed)
+    options = EngineOptions(home.root, tokenizer, concurrency, step, train_seed, engine_arguments(engine_arg or []))
     lock = api.load_protocol(protocol, home)
     summaries: list[Summary] = []
     try:
-        for reference in model:
+        for reference in _references(model, watch, idle):
             with progress_line(reference) as tick:
                 done = api.run(
                     lock,
@@ -61,9 +76,28 @@ def run(
             if done.reused:
                 print(f"{reference}: finished before, run {done.run.run_id} is reused", file=sys.stderr)
             summaries.append(api.summarize(done, purpose=purpose, workspace=home))
+            if watch is not None:
+                print(result_line(summaries[-1]), file=sys.stderr, flush=True)
     finally:
         if summaries:  # what is finished is shown also where a later model fails
             _print(summaries, as_json, details or len(model) == 1)
+
+
+def _references(model: list[str], watch: Path | None, idle: float | None) -> Iterator[str]:
+    """What is run: the models given, or the checkpoints of a training folder as they appear."""
+    from evalkit.errors import BadInput
+    from evalkit.runs import watch as checkpoints
+
+    if watch is None:
+        if idle is not None:
+            raise BadInput("--idle: goes with --watch DIR; leave it out")
+        yield from model
+        return
+    engine = model[0].removesuffix(":")
+    if len(model) > 1 or engine not in ("vllm", "hf"):
+        raise BadInput(f"--model {' '.join(model)}: with --watch name the engine alone: --model vllm, or --model hf")
+    for path in checkpoints(watch, idle, lambda what: print(f"waiting for {what}", file=sys.stderr, flush=True)):
+        yield f"{engine}:{path}"
 
 
 def _print(summaries: list[Summary], as_json: bool, with_details: bool) -> None:

@@ -11,7 +11,8 @@ from evalkit.engines.base import (
     Outcome,
     Request,
 )
-from evalkit.engines.registry import FORMS, make_engine
+from evalkit.engines.checkpoint import is_complete, step_of
+from evalkit.engines.registry import FORMS, engine_arguments, make_engine
 
 __all__ = [
     "FORMS",
@@ -24,5 +25,8 @@ __all__ = [
     "ModelTemplate",
     "Outcome",
     "Request",
+    "engine_arguments",
+    "is_complete",
     "make_engine",
+    "step_of",
 ]

@@ -80,6 +80,8 @@ class Fingerprint:
     train_seed: int | None = None
     lineage: str | None = None
     """Which training run the model comes from, where known."""
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
+    """Engine options that can change numbers; they enter the run's address."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Recorded, not identity: what the server said of itself and accepts."""
 
@@ -100,10 +102,12 @@ class EngineOptions:
     root: Path
     """Relative paths in a locator start here or at the current folder."""
     tokenizer: Path | None = None
-    concurrency: int = 64
-    """Requests in flight."""
+    concurrency: int | None = None
+    """Requests in flight, for `hf:` the batch; None for the engine's own default."""
     step: int | None = None
     train_seed: int | None = None
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
+    """Options of a local engine's own, such as `tensor_parallel_size`."""
 
 
 class Engine(Protocol):
@@ -119,7 +123,16 @@ class Engine(Protocol):
         ...
 
     async def open(self) -> Fingerprint:
-        """Connect or load, and say what answers. Called once, before `generate`."""
+        """Say what answers. Called once, before all else; what is dear waits for `start`."""
+        ...
+
+    async def start(self, first: Request) -> None:
+        """Get ready to answer, such as load weights. Called once, before `generate`, where there is something to do.
+
+        Raises:
+            BadInput: the engine cannot be started like this, or `first` cannot be sent as it stands.
+            InfrastructureFailed: it should start and does not.
+        """
         ...
 
     def generate(self, requests: Iterator[Request]) -> AsyncGenerator[Completion, None]:
@@ -128,6 +141,10 @@ class Engine(Protocol):
 
     async def verify(self) -> None:
         """Raise `InfrastructureFailed` if what answers is not what `open` saw."""
+        ...
+
+    def observed(self) -> Mapping[str, Any]:
+        """What the engine saw of itself while it answered; recorded with the run, no identity. Empty for most."""
         ...
 
     async def close(self) -> None:

@@ -8,7 +8,8 @@ another item: what it reaches, any fluent answer reaches.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from typing import Any
 
 from evalkit.canonical import digest
 from evalkit.engines.base import Completion, EngineOptions, Fingerprint, Gold, ModelTemplate, Request
@@ -22,6 +23,8 @@ class BaselineEngine:
     """Engine without a model."""
 
     def __init__(self, locator: str, lock: Lock, gold: Gold, options: EngineOptions) -> None:
+        if options.engine_args:
+            raise BadInput("--engine-arg: baseline: takes none; they are for vllm: and hf:")
         self._kind, colon, self._text = locator.partition(":")
         if self._kind not in KINDS or bool(colon) != (self._kind == "constant"):
             raise BadInput(f"--model baseline:{locator}: not one of null, echo, constant:TEXT, gold, shuffled")
@@ -67,6 +70,9 @@ class BaselineEngine:
             assurance="control",
         )
 
+    async def start(self, first: Request) -> None:
+        """Ready as it is."""
+
     async def generate(self, requests: Iterator[Request]) -> AsyncGenerator[Completion, None]:
         """One completion for every request, at once."""
         for request in requests:
@@ -85,6 +91,10 @@ class BaselineEngine:
 
     async def verify(self) -> None:
         """Nothing can change."""
+
+    def observed(self) -> Mapping[str, Any]:
+        """Nothing."""
+        return {}
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -24,12 +24,15 @@ from evalkit.canonical import digest
 from evalkit.engines.base import Completion, EngineOptions, Fingerprint, Gold, ModelTemplate, Outcome, Request
 from evalkit.engines.http import Answer, Failure, JsonClient
 from evalkit.engines.openai_wire import CLIENT_ONLY, NOT_OPENAI, OUTCOMES, accept, count, knobs_of, text_of
+from evalkit.engines.prompting import cut_left
 from evalkit.engines.tokenizer import TokenizerFolder
 from evalkit.errors import BadInput, InfrastructureFailed, ModelChanged, Refused
 from evalkit.protocol import Lock
 
 OVERFLOW = re.compile(r"context length|context window|max_model_len|maximum.{0,40}tokens|too long", re.IGNORECASE)
 PROBE = "2+2="
+CONCURRENCY = 64
+"""Requests in flight where the user says nothing."""
 WAS_SWAPPED = "this run is invalid: serve the first model again and start over"
 FIRST_RETRIES = 2
 """Of the first request, so that a wrong URL is said soon."""
@@ -59,6 +62,9 @@ class OpenAIEngine:
         self._name, self._url = parse_locator(locator)
         self._spec = lock.spec
         self._options = options
+        self._concurrency = options.concurrency or CONCURRENCY
+        if options.engine_args:
+            raise BadInput("--engine-arg: openai:NAME@URL takes none; give them to the server")
         self._chat = lock.spec.prompt.chat_template == "server"
         self._tokenizer = TokenizerFolder(options.tokenizer) if options.tokenizer else None
         if lock.spec.prompt.chat_template == "model" and self._tokenizer is None:
@@ -100,7 +106,7 @@ class OpenAIEngine:
         headers = {"Content-Type": "application/json"}
         if key := os.environ.get("OPENAI_API_KEY"):
             headers["Authorization"] = f"Bearer {key}"
-        connector = aiohttp.TCPConnector(limit=self._options.concurrency, ttl_dns_cache=300)
+        connector = aiohttp.TCPConnector(limit=self._concurrency, ttl_dns_cache=300)
         self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=aiohttp.DummyCookieJar())
         limits = self._spec.limits
         self._client = JsonClient(self._session, float(limits.request_timeout), limits.retries)
@@ -204,9 +210,12 @@ class OpenAIEngine:
     def _endpoint(self) -> str:
         return f"{self._url}/chat/completions" if self._chat else f"{self._url}/completions"
 
+    async def start(self, first: Request) -> None:
+        """Ready as it is."""
+
     async def generate(self, requests: Iterator[Request]) -> AsyncGenerator[Completion, None]:
         """Complete all requests, at most `concurrency` at a time."""
-        done: asyncio.Queue[Completion | BaseException | None] = asyncio.Queue(self._options.concurrency)
+        done: asyncio.Queue[Completion | BaseException | None] = asyncio.Queue(self._concurrency)
 
         async def work() -> None:
             try:
@@ -216,7 +225,7 @@ class OpenAIEngine:
             except Exception as error:  # noqa: BLE001 - handed to the consumer, which raises it
                 await done.put(error)
 
-        tasks = [asyncio.create_task(work()) for _ in range(self._options.concurrency)]
+        tasks = [asyncio.create_task(work()) for _ in range(self._concurrency)]
         try:
             running = len(tasks)
             while running:
@@ -268,8 +277,7 @@ class OpenAIEngine:
                 f"max_tokens {self._spec.sampling.max_tokens} leaves no room in the model's {room} tokens; lower it"
             )
         bos = self._tokenizer.bos_token
-        has_bos = bos is not None and prompt.startswith(bos)
-        return [ids[0], *ids[-(keep - 1) :]] if has_bos else ids[-keep:]
+        return cut_left(ids, keep, bos is not None and prompt.startswith(bos))
 
     def _failed(self, request: Request, failure: Failure) -> Completion:
         if failure.status in (401, 403):
@@ -327,6 +335,10 @@ class OpenAIEngine:
                 f"{key} {self._identity[key]} → {now[key]}" for key in now if now[key] != self._identity[key]
             )
             raise ModelChanged(f"{self._url}: the server now serves another model ({changed}); {WAS_SWAPPED}")
+
+    def observed(self) -> Mapping[str, Any]:
+        """Nothing."""
+        return {}
 
     async def close(self) -> None:
         """Close the session."""

@@ -43,6 +43,8 @@ class ReplayEngine:
     """Engine over a recording."""
 
     def __init__(self, locator: str, lock: Lock, gold: Gold, options: EngineOptions) -> None:
+        if options.engine_args:
+            raise BadInput("--engine-arg: replay: takes none; they are for vllm: and hf:")
         path = Path(locator)
         self._path = path if path.exists() else options.root / locator
         self._reference = f"replay:{locator}"
@@ -116,6 +118,9 @@ class ReplayEngine:
                 f"{item} trial {trial}; record all of the split, or replay on the split that was recorded"
             )
 
+    async def start(self, first: Request) -> None:
+        """Ready as it is."""
+
     async def generate(self, requests: Iterator[Request]) -> AsyncGenerator[Completion, None]:
         """The recorded completion of every request."""
         for request in requests:
@@ -132,6 +137,10 @@ class ReplayEngine:
 
     async def verify(self) -> None:
         """A file that was read is what it was."""
+
+    def observed(self) -> Mapping[str, Any]:
+        """Nothing."""
+        return {}
 
     async def close(self) -> None:
         """Let go of the rows."""

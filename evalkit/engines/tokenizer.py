@@ -7,6 +7,7 @@ extra `tokenizer`; reading the template needs nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,41 @@ class TokenizerFolder:
             text = named["default"]
         return ChatTemplate(text, self.bos_token, self.eos_token) if isinstance(text, str) else None
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids of `text` as it stands: special tokens written in it are recognised, none is added."""
+    @property
+    def _loaded(self) -> Any:
         if self._tokenizer is None:
             try:
                 from tokenizers import Tokenizer
             except ModuleNotFoundError:
-                raise BadInput("--tokenizer needs the extra: pip install 'evalkit-rl[tokenizer]'") from None
-            self._tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+                raise BadInput("the model's tokenizer needs the extra: pip install 'evalkit-rl[tokenizer]'") from None
+            try:
+                self._tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+            except Exception as error:  # noqa: BLE001 - the library raises plain Exception for a file it cannot read
+                raise BadInput(f"{self.folder}/tokenizer.json: {error}; copy it again from the model") from None
+            self._tokenizer.no_truncation()
+            self._tokenizer.no_padding()
+        return self._tokenizer
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of `text` as it stands: special tokens written in it are recognised, none is added."""
+        ids: list[int] = self._loaded.encode(text, add_special_tokens=False).ids
         return ids
+
+    def token_id(self, token: str) -> int | None:
+        """Id of one token by its text; None where the vocabulary lacks it."""
+        found: int | None = self._loaded.token_to_id(token)
+        return found
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Text of every token by itself, special tokens too."""
+        return [self._loaded.decode([token], skip_special_tokens=False) for token in ids]
+
+    def special_tokens(self) -> set[str]:
+        """Texts that are special tokens: they are left out when a completion is made into text."""
+        return {token.content for token in self._loaded.get_added_tokens_decoder().values() if token.special}
+
+    def adds_bos(self) -> bool:
+        """Whether the tokenizer itself puts its BOS in front of a text, as it then did in training."""
+        if self.bos_token is None:
+            return False
+        return bool(self._loaded.encode("a").ids[:1] == [self.token_id(self.bos_token)])

@@ -16,13 +16,14 @@ from evalkit.protocol.lock import (
     parse_lock,
     resolve,
 )
-from evalkit.protocol.render import ChatTemplate, ItemTemplate, Messages, Renderer
+from evalkit.protocol.render import ChatRenderer, ChatTemplate, ItemTemplate, Messages, Renderer
 from evalkit.protocol.seeds import request_seed
 from evalkit.protocol.spec import ComponentSpec, Limits, Protocol, Sampling
 from evalkit.protocol.store import find_lock, list_locks, load_protocol
 from evalkit.protocol.text import resolved_text, write_starter
 
 __all__ = [
+    "ChatRenderer",
     "ChatTemplate",
     "ComponentSpec",
     "Difference",

@@ -20,7 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from evalkit.canonical import digest
 from evalkit.errors import BadInput
-from evalkit.protocol.spec import Protocol
+from evalkit.protocol.spec import Prompt, Protocol
 
 Messages: TypeAlias = list[dict[str, str]]
 
@@ -99,6 +99,36 @@ def _missing(error: UndefinedError, fields: Mapping[str, Any]) -> str:
     return f"{error}; " + (f"did you mean {near[0]}?" if near else "the item has: " + ", ".join(fields))
 
 
+class ChatRenderer:
+    """A chat template, compiled, with what the protocol gives it besides the turns.
+
+    Raises:
+        BadInput: the template does not compile.
+    """
+
+    def __init__(self, template: ChatTemplate, prompt: Prompt) -> None:
+        self._template = compile_chat_template(template.text)
+        self._given = {
+            **prompt.template_arguments,
+            "bos_token": template.bos_token or "",
+            "eos_token": template.eos_token or "",
+            "add_generation_prompt": prompt.add_generation_prompt,
+        }
+
+    def __call__(self, messages: Messages, item: str) -> str:
+        """The turns as one text; `item` is for the message.
+
+        Raises:
+            BadInput: the template fails on these turns.
+        """
+        try:
+            return self._template.render({**self._given, "messages": messages})
+        except (TemplateError, SecurityError, TypeError, ValueError, LookupError) as error:
+            raise BadInput(
+                f"chat template, item {item}: {error}; mend the template or prompt.template_arguments"
+            ) from None
+
+
 class Renderer:
     """Renders the prompts of one protocol.
 
@@ -130,19 +160,16 @@ class Renderer:
                 "protocol, field prompt.bos: once, but no beginning-of-sequence token is known; "
                 "give prompt.bos_token or --tokenizer FOLDER, or say bos: never"
             )
-        self._chat: Template | None = None
-        if self.policy == "model":
-            if model_template is None:
-                raise BadInput(
-                    "protocol, field prompt.chat_template: model needs the model's tokenizer; give --tokenizer FOLDER"
-                )
-            self._chat = compile_chat_template(model_template.text)
-        elif self.policy == "inline":
-            self._chat = compile_chat_template(prompt.template or "")
-        self._special = {
-            "bos_token": self.bos_token or "",
-            "eos_token": (model_template.eos_token if model_template else None) or "",
-        }
+        self._chat: ChatRenderer | None = None
+        if self.policy == "model" and model_template is None:
+            raise BadInput(
+                "protocol, field prompt.chat_template: model needs the model's chat template, and there is none; give "
+                "--tokenizer FOLDER, or freeze chat_template: none or inline for a model without one"
+            )
+        if self.policy in ("model", "inline"):
+            text = model_template.text if self.policy == "model" and model_template else prompt.template or ""
+            eos_token = model_template.eos_token if model_template else None
+            self._chat = ChatRenderer(ChatTemplate(text, self.bos_token, eos_token), prompt)
 
     def messages(self, fields: Mapping[str, Any]) -> Messages:
         """System turn, few-shot turns in their order, then the item's own."""
@@ -161,20 +188,7 @@ class Renderer:
         if self._chat is None:
             body = "".join(message["content"] for message in messages)
         else:
-            try:
-                body = self._chat.render(
-                    {
-                        **self._prompt.template_arguments,
-                        **self._special,
-                        "messages": messages,
-                        "add_generation_prompt": self._prompt.add_generation_prompt,
-                    }
-                )
-            except (TemplateError, SecurityError, TypeError, ValueError, LookupError) as error:
-                raise BadInput(
-                    f"chat template, item {fields.get('item_id', '?')}: {error}; "
-                    "mend the template or prompt.template_arguments"
-                ) from None
+            body = self._chat(messages, fields.get("item_id", "?"))
         return self._with_bos(body, fields)
 
     def _with_bos(self, body: str, fields: Mapping[str, Any]) -> str:

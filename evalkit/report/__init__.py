@@ -6,7 +6,7 @@ from evalkit.report.plain import interval, number, percent, table, to_json, visi
 from evalkit.report.progress import progress_line
 from evalkit.report.samples import samples_text
 from evalkit.report.splits import build_text, splits_text, verify_text
-from evalkit.report.summaries import checkpoint_table, details
+from evalkit.report.summaries import checkpoint_table, details, result_line
 
 __all__ = [
     "build_text",
@@ -19,6 +19,7 @@ __all__ = [
     "number",
     "percent",
     "progress_line",
+    "result_line",
     "run_entry",
     "runs_text",
     "samples_text",

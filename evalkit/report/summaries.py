@@ -124,9 +124,30 @@ def details(summary: Summary) -> str:
     ]
     if summary.causes:
         lines.append("  causes: " + ", ".join(f"{cause} {count}" for cause, count in summary.causes.items()))
+    lines += _engine_lines(summary)
     lines += [f"  {note}" for measure in (summary.success, *summary.components) for note in _measure_notes(measure)]
     lines += [f"  ! {alarm.code}: {alarm.statement}" for alarm in summary.alarms]
     return "\n".join(lines)
+
+
+def _engine_lines(summary: Summary) -> list[str]:
+    facts = summary.engine_facts
+    if not facts:
+        return []
+    lines = [f"  engine: {facts.get('dtype')} on {facts.get('device')}, restarts {facts.get('restarts')}"]
+    if effect := facts.get("batch_effect"):
+        lines.append(
+            "  batch: alone or in a batch, log-probabilities of the first token move by up to "
+            f"{effect['largest_logprob_difference']:.2g}; the likeliest token differs for "
+            f"{effect['likeliest_token_differs']} of {effect['prompts']} prompts"
+        )
+    return lines
+
+
+def result_line(summary: Summary) -> str:
+    """One run in a line: `ckpt/checkpoint-40: success .48 [.43, .53], reward .61 [.55, .67]`."""
+    success, reward = interval(summary.success.estimate), interval(summary.reward.estimate)
+    return f"{summary.model}: success {success}, reward {reward}, n {summary.planned} ({summary.run_id})"
 
 
 def _measure_row(measure: Measure) -> list[str]:

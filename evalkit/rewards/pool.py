@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from evalkit.errors import BadInput, InfrastructureFailed
+from evalkit.frames import HEAD, pack, unpack
 from evalkit.rewards.base import Response, Score, Status
-from evalkit.rewards.frames import HEAD, pack, unpack
 from evalkit.rewards.parameters import canonical_kinds
 
 START_DEADLINE = 120.0

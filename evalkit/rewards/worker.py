@@ -14,11 +14,11 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from evalkit.errors import EvalkitError
+from evalkit.frames import own_descriptors, read_frame, write_frame
 from evalkit.rewards.base import Component, Response, evaluate
-from evalkit.rewards.frames import HEAD, pack, unpack
 from evalkit.rewards.registry import build
 
 
@@ -26,19 +26,19 @@ def main() -> None:
     """Serve batches until end of input."""
     _die_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    frames_in, frames_out = _own_descriptors()
-    spec = _read(frames_in)
+    frames_in, frames_out = own_descriptors()
+    spec = read_frame(frames_in)
     if spec is None:
         return
     try:
         root = Path(spec["root"])
         components = {name: build(use, params, root) for name, use, params in spec["components"]}
     except EvalkitError as error:
-        _write(frames_out, {"refused": str(error)})
+        write_frame(frames_out, {"refused": str(error)})
         return
-    _write(frames_out, {"ready": True})
-    while (batch := _read(frames_in)) is not None:
-        _write(frames_out, _scored(batch, components))
+    write_frame(frames_out, {"ready": True})
+    while (batch := read_frame(frames_in)) is not None:
+        write_frame(frames_out, _scored(batch, components))
 
 
 def _scored(batch: dict[str, Any], components: dict[str, Component]) -> list[list[list[Any]]]:
@@ -50,34 +50,6 @@ def _scored(batch: dict[str, Any], components: dict[str, Component]) -> list[lis
         scores = [evaluate(component, response) for component in chosen]
         rows.append([[score.value, score.status, score.answer, score.evidence] for score in scores])
     return rows
-
-
-def _own_descriptors() -> tuple[BinaryIO, BinaryIO]:
-    """Pipes of our own; then stdin is empty and stdout is stderr, for everyone else in this process."""
-    frames_in, frames_out = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    os.close(empty)
-    os.dup2(2, 1)
-    return frames_in, frames_out
-
-
-def _read(stream: BinaryIO) -> Any:
-    """The next message; `None` at end of input."""
-    head = stream.read(HEAD.size)
-    if len(head) < HEAD.size:
-        return None
-    length, codec = HEAD.unpack(head)
-    body = stream.read(length)
-    return None if len(body) < length else unpack(codec, body)
-
-
-def _write(stream: BinaryIO, message: object) -> None:
-    try:
-        stream.write(pack(message))
-        stream.flush()
-    except BrokenPipeError:
-        os._exit(0)
 
 
 def _die_with_parent() -> None:

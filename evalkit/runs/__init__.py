@@ -12,6 +12,7 @@ from evalkit.runs.run import RunResult, run_model
 from evalkit.runs.scoring import check_sources, rescore, resolver, score_stored
 from evalkit.runs.select import Selected, label_sheet, select_samples
 from evalkit.runs.summary import Measure, MetricValue, Summary, summarize
+from evalkit.runs.watching import watch
 
 __all__ = [
     "Alarm",
@@ -45,5 +46,6 @@ __all__ = [
     "select_samples",
     "side_of",
     "summarize",
+    "watch",
     "worn_out",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -63,6 +64,20 @@ def _alarms(evidence: Evidence) -> Iterator[Alarm]:
         yield Alarm("EXTRACTION", f"no answer was found in {share:.1%} of {n} completions ({component})", share, n)
     if not evidence.control:
         yield from _same_trials(evidence, texts)
+
+
+def batch_alarm(facts: Mapping[str, Any]) -> Alarm | None:
+    """That the batch decides what the model says, where an engine that works in batches saw that; None where not."""
+    effect = facts.get("batch_effect")
+    if effect is None or not effect["likeliest_token_differs"]:
+        return None
+    n, differ = effect["prompts"], effect["likeliest_token_differs"]
+    what = (
+        f"results depend on the batch: for {differ} of {n} prompts the likeliest first token is another alone than in "
+        f"a batch (log-probabilities move by up to {effect['largest_logprob_difference']:.2g}); --concurrency 1, or "
+        "--engine-arg dtype=float32, ends that"
+    )
+    return Alarm("BATCH", what, differ / n, n)
 
 
 def _same_trials(evidence: Evidence, texts: pl.DataFrame) -> Iterator[Alarm]:

@@ -100,6 +100,11 @@ class RunFolder:
         """
         return read_json(self.path / "run.json", FORMAT, "name a run from `evalkit runs`, or run again")
 
+    def engine_facts(self) -> dict[str, Any]:
+        """What a local engine saw of itself (engine.json); empty for other engines."""
+        path = self.path / "engine.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+
     def protocols(self) -> list[Lock]:
         """The protocols this run was run or scored under, by id."""
         locks = [load_lock(path) for path in sorted((self.path / "protocols").glob("*.lock.json"))]

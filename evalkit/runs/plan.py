@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import orjson
@@ -34,11 +34,13 @@ class Address:
     engine_version: str
     dtype: str | None
     repeat: int
+    engine_args: Mapping[str, Any] = field(default_factory=dict)
+    """Engine options that can change numbers; empty for most."""
 
     @property
     def digest(self) -> str:
-        """Digest of all of it."""
-        return digest("run", asdict(self))
+        """Digest of all of it; without engine options as if there were no such field."""
+        return digest("run", {key: value for key, value in asdict(self).items() if key != "engine_args" or value})
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,7 @@ async def _run(
             await score_run(run, lock, items, workspace.root)
             run.add_protocol(lock)
             return RunResult(run, lock, split, reused=True)
+        await engine.start(next(plan.requests(())))
         with run.writing():
             if not (run.path / "run.json").exists():
                 run.write_json("run.json", _header(plan, workspace.root))
@@ -106,6 +107,9 @@ async def _run(
             except ModelChanged as error:
                 run.write_json("invalid.json", {"why": str(error)})
                 raise
+            finally:
+                if seen := engine.observed():
+                    run.write_json("engine.json", dict(seen))
         return RunResult(run, lock, split, reused=False)
     finally:
         await engine.close()
@@ -130,6 +134,7 @@ def _plan(
         engine_version=fingerprint.engine_version,
         dtype=fingerprint.dtype,
         repeat=repeat,
+        engine_args=fingerprint.engine_args,
     )
     return Plan(lock, split, items, fingerprint, repeat, address, address.digest, renderer)
 

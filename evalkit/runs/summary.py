@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from evalkit.protocol import Lock
-from evalkit.runs.alarms import Alarm, alarms_of
+from evalkit.runs.alarms import Alarm, alarms_of, batch_alarm
 from evalkit.runs.evidence import SUCCESS, SUCCESS_IF_EXCLUDED, SUCCESS_IF_WRONG, Evidence, load_evidence
 from evalkit.runs.folder import RunFolder
 from evalkit.runs.tables import REWARD
@@ -99,6 +99,8 @@ class Summary:
     floor_items: int
     """Items on which the floor was measured."""
     alarms: tuple[Alarm, ...]
+    engine_facts: Mapping[str, Any] = field(default_factory=dict)
+    """What a local engine saw of itself: device, versions, restarts, first token ids, effect of the batch."""
 
 
 SIDE = ("n_completion_tokens", "characters", "truncated", "repeated_ngram_share", "compression_ratio", "markdown_marks")
@@ -117,6 +119,8 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
     floor = stored["means"]
     mark = header["fingerprint"]
     verdict = frame[SUCCESS].is_not_null()
+    facts = run.engine_facts()
+    batch = batch_alarm(facts)
     return Summary(
         run_id=run.run_id,
         protocol=lock.id,
@@ -142,7 +146,8 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
         metrics=tuple(_metrics(evidence)),
         side=tuple(_side(frame)),
         floor_items=stored["n"],
-        alarms=alarms_of(evidence),
+        alarms=(*alarms_of(evidence), *([batch] if batch else [])),
+        engine_facts=facts,
     )
 
 

@@ -38,7 +38,7 @@ LINES = [
     (["run", "arithmetic@1", "--split", "sum/dev", "--model", NOWHERE],
      "evalkit: --split sum/dev: no split set sum (did you mean sums?); there: sums"),
     ([*ON_DEV, "tiny"],
-     "evalkit: --model tiny: not a model; give openai:NAME@URL, replay:FILE, baseline:null|echo|constant:TEXT|gold|shuffled"),
+     "evalkit: --model tiny: not a model; give vllm:PATH, hf:PATH, openai:NAME@URL, replay:FILE, baseline:null|echo|constant:TEXT|gold|shuffled"),
     ([*ON_DEV, "openai:tiny"],
      "evalkit: --model openai:tiny: not NAME@URL; such as openai:my-model@http://127.0.0.1:8000/v1"),
     ([*ON_DEV, "openai:tiny@http://u:p@127.0.0.1:9/v1"],

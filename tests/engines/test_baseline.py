@@ -56,5 +56,7 @@ def test_another_gold_is_another_model() -> None:
 
 @pytest.mark.parametrize("reference", ["gpt", "vlm:x", "openai:", ":x", ""])
 def test_a_reference_that_names_no_engine_is_refused_with_the_forms(reference: str) -> None:
-    with pytest.raises(BadInput, match="not a model; give openai:NAME@URL, replay:FILE, baseline:null"):
+    with pytest.raises(
+        BadInput, match="not a model; give vllm:PATH, hf:PATH, openai:NAME@URL, replay:FILE, baseline:null"
+    ):
         make_engine(reference, lock_of(FULL), GOLD, EngineOptions(Path()))

@@ -39,7 +39,10 @@ def test_model_renders_the_tokenizers_own_template() -> None:
 
 
 def test_model_without_a_tokenizer_is_refused() -> None:
-    with pytest.raises(BadInput, match="chat_template: model needs the model's tokenizer; give --tokenizer FOLDER"):
+    with pytest.raises(
+        BadInput,
+        match="chat_template: model needs the model's chat template, and there is none; give --tokenizer FOLDER",
+    ):
         Renderer(protocol(chat_template="model", bos="never"))
 
 

@@ -1,0 +1,67 @@
+"""Checkpoints of a training folder, in step order, complete ones only."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evalkit.errors import BadInput
+from evalkit.runs.watching import watch
+
+EXAMPLE = Path("examples/arithmetic-grpo/checkpoints/hackable-s0-step-240")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalkit.runs.watching.POLL_SECONDS", 0.02)
+
+
+def checkpoint(folder: Path, step: int) -> Path:
+    return Path(shutil.copytree(EXAMPLE, folder / f"checkpoint-{step}"))
+
+
+def names(found: Iterator[Path]) -> list[str]:
+    return [path.name for path in found]
+
+
+def test_what_is_there_comes_in_order_of_its_step_and_no_other_folder(tmp_path: Path) -> None:
+    for step in (240, 40, 1000):
+        checkpoint(tmp_path, step)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "trainer_state.json").write_text("{}")
+    assert names(watch(tmp_path, 0.2)) == ["checkpoint-40", "checkpoint-240", "checkpoint-1000"]
+
+
+def test_one_that_is_being_written_is_waited_for_also_by_those_after_it(tmp_path: Path) -> None:
+    weights = checkpoint(tmp_path, 40) / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    checkpoint(tmp_path, 80)
+    waited: list[str] = []
+
+    def finish(what: str) -> None:
+        waited.append(what)
+        if what == "checkpoint-40 to be complete":
+            threading.Timer(0.1, lambda: weights.write_bytes(whole)).start()
+
+    assert names(watch(tmp_path, 0.5, finish)) == ["checkpoint-40", "checkpoint-80"]
+    assert waited[0] == "checkpoint-40 to be complete"
+
+
+def test_one_that_is_never_finished_is_passed_over_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalkit.runs.watching.PASSED_OVER", 0.1)
+    (checkpoint(tmp_path, 40) / "model.safetensors").write_bytes(b"")
+    checkpoint(tmp_path, 80)
+    assert names(watch(tmp_path, 0.5)) == ["checkpoint-80"]
+
+
+def test_one_that_appears_later_is_found(tmp_path: Path) -> None:
+    threading.Timer(0.1, lambda: checkpoint(tmp_path, 5)).start()
+    assert names(watch(tmp_path, 1.0)) == ["checkpoint-5"]
+
+
+def test_no_folder_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no such folder; give the folder that training writes"):
+        next(watch(tmp_path / "gone", 0))
