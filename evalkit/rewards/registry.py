@@ -19,17 +19,19 @@ from evalkit.rewards.python import PREFIX, PythonScorer, load_scorer, scorer_fil
 NAMES: dict[str, str] = {
     "choice": "evalkit.rewards.choice:Choice",
     "conciseness": "evalkit.rewards.conciseness:Conciseness",
+    "constraints": "evalkit.rewards.constraints:Constraints",
     "exact": "evalkit.rewards.exact:Exact",
     "formatting": "evalkit.rewards.formatting:Formatting",
     "json_schema": "evalkit.rewards.json_schema:JsonSchema",
+    "math": "evalkit.rewards.math_answer:Math",
     "number": "evalkit.rewards.number:Number",
     "refusal": "evalkit.rewards.refusal:Refusal",
     "regex": "evalkit.rewards.regex:Regex",
     "repetition": "evalkit.rewards.repetition:Repetition",
 }
-IGNORES_ITEM = frozenset(NAMES) - {"refusal"}
+IGNORES_ITEM = frozenset(NAMES) - {"constraints", "refusal"}
 """Components that look at the completion and the target only, so that the item need not be sent to them."""
-READS_ANSWER = frozenset({"choice", "exact", "number", "regex"})
+READS_ANSWER = frozenset({"choice", "exact", "math", "number", "regex"})
 """Components that read an answer from the completion; it can be missing, and the answers of an item can be voted on."""
 
 

@@ -25,13 +25,15 @@ def test_an_unknown_component_is_refused_with_the_nearest() -> None:
     )
 
 
-def test_there_are_nine_components() -> None:
+def test_there_are_eleven_components() -> None:
     assert sorted(NAMES) == [
         "choice",
         "conciseness",
+        "constraints",
         "exact",
         "formatting",
         "json_schema",
+        "math",
         "number",
         "refusal",
         "regex",
@@ -100,3 +102,27 @@ def test_resolved_parameters_build_the_same_component_again() -> None:
 def test_kinds_are_coerced_by_what_is_declared(value: object, kind: object, expected: object) -> None:
     found = coerce(value, kind, "x")
     assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("use", "module", "name", "message"),
+    [
+        (
+            "math",
+            "evalkit.rewards.math_answer",
+            "math_verify",
+            "component math: needs the package math-verify; pip install 'evalkit-rl[math]'",
+        ),
+        (
+            "constraints",
+            "evalkit.rewards.language",
+            "DetectorFactory",
+            "component constraints: needs the package langdetect; pip install 'evalkit-rl[constraints]'",
+        ),
+    ],
+)
+def test_a_missing_extra_is_bad_input_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, use: str, module: str, name: str, message: str
+) -> None:
+    monkeypatch.setattr(f"{module}.{name}", None)
+    assert refusal_of(use, {}) == message

@@ -91,12 +91,24 @@ def test_a_new_version_of_an_imported_package_changes_the_digest(
     assert source(project) != before
 
 
+FILES = {
+    "constraints": ["constraints.py", "instructions.py", "language.py", "segments.py"],
+    "math": ["math_answer.py"],
+    "refusal": ["refusal.py", "refusal_phrases_v1.txt"],
+}
+PACKAGES = {
+    "constraints": ["langdetect"],
+    "json_schema": ["jsonschema", "referencing"],
+    "math": ["latex2sympy2-extended", "math-verify", "sympy"],
+}
+
+
 @pytest.mark.parametrize("use", NAMES)
-def test_a_built_in_rests_on_its_own_file_and_base_alone(use: str) -> None:
+def test_a_built_in_rests_on_its_own_files_and_base_alone(use: str) -> None:
     closure = built_in_closure(NAMES[use].partition(":")[0])
-    data = ["evalkit/rewards/refusal_phrases_v1.txt"] if use == "refusal" else []
-    assert sorted(closure.files) == sorted(["evalkit/rewards/base.py", f"evalkit/rewards/{use}.py", *data])
-    assert sorted(closure.packages) == (["jsonschema", "referencing"] if use == "json_schema" else [])
+    files = ["base.py", *FILES.get(use, [f"{use}.py"])]
+    assert sorted(closure.files) == sorted(f"evalkit/rewards/{name}" for name in files)
+    assert sorted(closure.packages) == PACKAGES.get(use, [])
 
 
 def test_evalkits_own_version_changes_no_source_digest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ PARAMS: dict[str, dict[str, Any]] = {
     "number": {"marker": ":"},
     "regex": {"pattern": r"(\d+)|(\w)"},
 }
+ASKED = {"instruction_id_list": ["punctuation:no_comma", "startend:quotation"], "kwargs": [{}, {}]}
 HOSTILE = [
     "",
     "\x00",
@@ -130,7 +131,7 @@ def test_no_input_gets_past_a_component(
     name: str, completion: str, target: str | None, harmful: object, tokens: int | None
 ) -> None:
     component = build(name, PARAMS.get(name, {}), Path())
-    response = Response(completion, target, {"harmful": harmful}, tokens)
+    response = Response(completion, target, {"harmful": harmful, **ASKED}, tokens)
     score = evaluate(component, response)
     assert keeps_the_contract(score, component.declared_range)
     assert score == evaluate(component, response)
@@ -141,7 +142,7 @@ def test_a_megabyte_of_anything_is_scored(name: str) -> None:
     component = build(name, PARAMS.get(name, {}), Path())
     for text in HOSTILE:
         for target in (None, "5", text[:2000]):
-            score = evaluate(component, Response(text, target, {"harmful": True}, None))
+            score = evaluate(component, Response(text, target, {"harmful": True, **ASKED}, None))
             assert keeps_the_contract(score, component.declared_range)
 
 
