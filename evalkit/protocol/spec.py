@@ -206,7 +206,8 @@ class ComponentSpec(Section):
     """One named part of the reward."""
 
     use: Text
-    """A built-in component, or `python:FILE:FUNCTION` of the project."""
+    """A built-in component, `python:FILE:FUNCTION` of the project, or a trainer's function: `trl:`, `verl:` or
+    `openrlhf:MODULE:FUNCTION`."""
     role: Role
     weight: Number = Decimal(1)
     """Its factor in the reward; 0 logs it only."""
@@ -227,7 +228,8 @@ class Reward(Section):
 
     components: Annotated[dict[Annotated[str, Field(pattern=NAME)], ComponentSpec], Field(min_length=1)]
     deadline: Annotated[Number, Field(gt=0)] = Decimal(10)
-    """Seconds one component may take for one sample; then its status is `timeout`."""
+    """Seconds one component may take for one sample, a function that scores whole groups for one group; then its status
+    is `timeout`."""
 
     @field_validator("components")
     @classmethod

@@ -9,7 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evalkit.rewards.adapters import is_adapter, takes_groups
     from evalkit.rewards.base import Component, Response, Score, Status, evaluate
+    from evalkit.rewards.group import GroupComponent, evaluate_group
     from evalkit.rewards.pool import ScoringPool
     from evalkit.rewards.reasoning import Split, split_reasoning
     from evalkit.rewards.registry import IGNORES_ITEM, NAMES, READS_ANSWER, Resolved, build, resolve
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from evalkit.rewards.side import SideMetrics, side_metrics
 
 _HOMES = {
+    "adapters": ("is_adapter", "takes_groups"),
     "base": ("Component", "Response", "Score", "Status", "evaluate"),
+    "group": ("GroupComponent", "evaluate_group"),
     "pool": ("ScoringPool",),
     "reasoning": ("Split", "split_reasoning"),
     "registry": ("IGNORES_ITEM", "NAMES", "READS_ANSWER", "Resolved", "build", "resolve"),
@@ -31,6 +35,7 @@ __all__ = [
     "NAMES",
     "READS_ANSWER",
     "Component",
+    "GroupComponent",
     "Resolved",
     "Response",
     "Score",
@@ -41,9 +46,12 @@ __all__ = [
     "build",
     "composite",
     "evaluate",
+    "evaluate_group",
+    "is_adapter",
     "resolve",
     "side_metrics",
     "split_reasoning",
+    "takes_groups",
 ]
 
 

@@ -3,6 +3,7 @@
 1. One call of `score` is one batch in one child. Calls from many tasks wait for a free child; frames never mix.
 2. A batch that passes the deadline, or whose child dies, is run again one (sample, component) at a time, each with the
    deadline of its own in a child that works. So the culprit alone has no verdict, all others have their real scores.
+   For a component that scores whole groups it is one (group, component) at a time.
 3. A culprit is data: status `timeout` or `failed`. Only a child that cannot start is an error: infrastructure.
 4. Completions and items go through pipes, never through arguments, environment or files.
 5. No child outlives the pool or its process.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,9 @@ from typing import Any, Self
 
 from evalkit.errors import BadInput, InfrastructureFailed
 from evalkit.frames import HEAD, pack, unpack
+from evalkit.rewards.adapters import takes_groups
 from evalkit.rewards.base import Response, Score, Status
+from evalkit.rewards.network import OPEN
 from evalkit.rewards.parameters import canonical_kinds
 
 START_DEADLINE = 120.0
@@ -45,13 +48,14 @@ class ScoringPool:
 
         Args:
             components: name → (`use`, parameters) as in a protocol or a lock.
-            root: the workspace, for `python:` scorers.
-            deadline: seconds for a batch, and again for each (sample, component) of a batch that passed it.
+            root: the workspace, for the project's own functions.
+            deadline: seconds for a batch, and again for each (sample or group, component) of a batch that passed it.
             workers: children, and so batches at a time.
         """
         if workers < 1 or deadline <= 0:
             raise BadInput(f"scoring: {workers} workers and a deadline of {deadline} s; both must be more than 0")
         self._names = list(components)
+        self._grouped = {name for name, (use, _) in components.items() if takes_groups(use)}
         spec = {
             "root": str(root.resolve()),
             "components": [[name, use, _sendable(params)] for name, (use, params) in components.items()],
@@ -84,36 +88,58 @@ class ScoringPool:
     ) -> None:
         await self._stop()
 
-    async def score(self, batch: Batch) -> Scores:
+    @property
+    def network(self) -> str:
+        """What the children have of the network (`network.py`); known once they are started."""
+        return self._children[0].network
+
+    async def score(
+        self, batch: Batch, groups: Sequence[int] | None = None, only: Sequence[str] | None = None
+    ) -> Scores:
         """Scores of a batch: sample id → component → score. Every sample and every component is there.
+
+        Args:
+            batch: sample ids with what is scored.
+            groups: sizes of the groups that the batch is made of, one after the other; needed where a component scores
+                whole groups.
+            only: components to run; `None` for all.
 
         Raises:
             BadInput: a sample id stands twice, or an item holds something that JSON does not have.
             InfrastructureFailed: a child could not be started again.
+            ValueError: groups that are needed and not given, or do not add up to the batch.
         """
+        names = self._names if only is None else list(only)
+        if not self._grouped.isdisjoint(names) and groups is None:
+            raise ValueError("a component scores whole groups; say which they are")
+        if groups is not None and (sum(groups) != len(batch) or min(groups, default=1) < 1):
+            raise ValueError(f"groups of {list(groups)} are no batch of {len(batch)}")
         if len({sample_id for sample_id, _ in batch}) != len(batch):
             raise BadInput("scoring: a sample id stands twice in one batch; sample ids are unique in a run")
-        if not batch or not self._names:
+        if not batch or not names:
             return {sample_id: {} for sample_id, _ in batch}
-        frame = _frame(batch, None)
+        frame = _frame(batch, only, groups)
         child = await self._free.get()
         try:
             reply = await child.ask(frame, self._deadline)
             if isinstance(reply, _Broken):
-                return await self._one_by_one(child, batch)
+                return await self._one_by_one(child, batch, groups, names)
         finally:
             self._free.put_nowait(child)
         return {
-            sample_id: dict(zip(self._names, map(_score, row), strict=True))
+            sample_id: dict(zip(names, map(_score, row), strict=True))
             for (sample_id, _), row in zip(batch, reply, strict=True)
         }
 
-    async def _one_by_one(self, child: _Child, batch: Batch) -> Scores:
+    async def _one_by_one(
+        self, child: _Child, batch: Batch, groups: Sequence[int] | None, names: Sequence[str]
+    ) -> Scores:
         found: Scores = {sample_id: {} for sample_id, _ in batch}
-        for sample in batch:
-            for name in self._names:
-                reply = await child.ask(_frame([sample], name), self._deadline)
-                found[sample[0]][name] = reply.score if isinstance(reply, _Broken) else _score(reply[0][0])
+        for name in names:
+            for part in _cut(batch, groups if name in self._grouped else None):
+                reply = await child.ask(_frame(part, [name], [len(part)]), self._deadline)
+                for at, (sample_id, _) in enumerate(part):
+                    found[sample_id][name] = reply.score if isinstance(reply, _Broken) else _score(reply[at][0])
         return found
 
     async def _stop(self) -> None:
@@ -135,6 +161,7 @@ class _Child:
         self._process: asyncio.subprocess.Process | None = None
         self._drain: asyncio.Task[None] | None = None
         self._stderr = b""
+        self.network = OPEN
 
     async def start(self) -> None:
         try:
@@ -159,6 +186,7 @@ class _Child:
         if "refused" in ready:
             await self.stop()
             raise BadInput(str(ready["refused"]))
+        self.network = ready["network"]
 
     async def ask(self, frame: bytes, deadline: float) -> Any:
         """The reply to a frame, or `_Broken`; then the child is gone and the next call starts another."""
@@ -231,10 +259,18 @@ def _score(row: Sequence[Any]) -> Score:
     return Score(value, _STATUS[status], answer, evidence)
 
 
-def _frame(batch: Batch, only: str | None) -> bytes:
+def _cut(batch: Batch, groups: Sequence[int] | None) -> Iterator[Batch]:
+    """The groups of a batch; its samples one by one where there are none."""
+    start = 0
+    for size in [1] * len(batch) if groups is None else groups:
+        yield batch[start : start + size]
+        start += size
+
+
+def _frame(batch: Batch, only: Sequence[str] | None, groups: Sequence[int] | None) -> bytes:
     samples = [[r.completion, r.target, _object(r.item), r.n_completion_tokens] for _, r in batch]
     try:
-        return pack({"only": only, "samples": samples})
+        return pack({"only": only, "samples": samples, "groups": groups})
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"scoring: a batch cannot be sent: {error}; items hold JSON values only") from error
 

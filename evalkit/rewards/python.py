@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from evalkit.errors import BadInput, Refused
 from evalkit.rewards.base import Response, Score, as_score, describe
@@ -49,24 +49,33 @@ def load_scorer(use: str, params: Mapping[str, Any], root: Path) -> PythonScorer
         Refused: the path leaves the workspace.
     """
     path, name = scorer_file(use, root)
-    module = _load(path, root, use)
+    function = function_of(load_file(path, root, use), name, use)
+    return PythonScorer(function, _bound(function, params, use))
+
+
+def function_of(module: ModuleType, name: str, use: str) -> Callable[..., object]:
+    """The module's function, or anything else of that name that can be called.
+
+    Raises:
+        BadInput: none of that name.
+    """
     function = getattr(module, name, None)
     if not callable(function):
         known = [key for key, value in vars(module).items() if inspect.isfunction(value)]
         raise BadInput(f"{use}: no function {name!r} in the file; {nearest(name, known)}")
-    return PythonScorer(function, _bound(function, params, use))
+    return cast(Callable[..., object], function)
 
 
-def scorer_file(use: str, root: Path) -> tuple[Path, str]:
-    """File and function name of a `python:PATH:FUNCTION`.
+def scorer_file(use: str, root: Path, prefix: str = PREFIX) -> tuple[Path, str]:
+    """File and function name of a `python:PATH:FUNCTION`, or of the same with another prefix.
 
     Raises:
         BadInput: another shape, or no such file.
         Refused: the path is absolute or leaves the workspace.
     """
-    location, _, name = use.removeprefix(PREFIX).rpartition(":")
+    location, _, name = use.removeprefix(prefix).rpartition(":")
     if not location.endswith(".py") or not name.isidentifier():
-        raise BadInput(f"{use}: write python:path/to/file.py:function")
+        raise BadInput(f"{use}: write {prefix}path/to/file.py:function")
     relative = PurePosixPath(location)
     if relative.is_absolute() or ".." in relative.parts:
         raise Refused(f"{use}: the path leaves the workspace; put the file, or a link to it, inside")
@@ -76,14 +85,19 @@ def scorer_file(use: str, root: Path) -> tuple[Path, str]:
     return path, name
 
 
-def _load(path: Path, root: Path, use: str) -> ModuleType:
+def load_file(path: Path, root: Path, use: str) -> ModuleType:
+    """The file as a module of its own.
+
+    Raises:
+        BadInput: it does not load.
+    """
     name = f"evalkit_scorer_{abs(hash(path.resolve())):x}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadInput(f"{use}: the file cannot be loaded as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _importable(path.parent, root):
+    with importable(path.parent, root):
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # the boundary to the team's code
@@ -93,20 +107,26 @@ def _load(path: Path, root: Path, use: str) -> ModuleType:
 
 
 @contextmanager
-def _importable(*folders: Path) -> Iterator[None]:
+def importable(*folders: Path) -> Iterator[None]:
+    """Folders to import from, after everything installed; what was imported from them is forgotten afterwards."""
     before, added = set(sys.modules), [str(folder.resolve()) for folder in folders]
     sys.path.extend(added)
     importlib.invalidate_caches()
     try:
         yield
     finally:
+        ours = [name for name in set(sys.modules) - before if _is_ours(name, added)]
         for folder in added:
             if folder in sys.path:
                 del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
-        for name in set(sys.modules) - before:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file and name.partition(".")[0] != "evalkit" and _is_project_file(Path(file), added):
-                del sys.modules[name]
+        for name in ours:
+            del sys.modules[name]
+
+
+def _is_ours(name: str, folders: list[str]) -> bool:
+    """Whether a loaded module came from one of these folders; a package without `__init__` has a path and no file."""
+    file = getattr(sys.modules[name], "__file__", None) or next(iter(getattr(sys.modules[name], "__path__", ())), None)
+    return bool(file) and name.partition(".")[0] != "evalkit" and _is_project_file(Path(str(file)), folders)
 
 
 def _is_project_file(file: Path, folders: list[str]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from evalkit.errors import BadInput
+from evalkit.rewards.adapters import adapter_source, is_adapter, load_adapter
 from evalkit.rewards.base import Component
 from evalkit.rewards.parameters import canonical_kinds, coerce, nearest
 from evalkit.rewards.python import PREFIX, PythonScorer, load_scorer, scorer_file
@@ -52,8 +53,10 @@ def build(use: str, params: Mapping[str, Any], root: Path) -> Component:
 
     Raises:
         BadInput: no such component, or a parameter that is unknown, missing or wrong.
-        Refused: a `python:` path that leaves the workspace.
+        Refused: a path that leaves the workspace.
     """
+    if is_adapter(use):
+        return load_adapter(use, params, root)[0]
     if use.startswith(PREFIX):
         return load_scorer(use, params, root)
     if use not in NAMES:
@@ -70,8 +73,11 @@ def resolve(use: str, params: Mapping[str, Any], root: Path) -> Resolved:
     """
     from evalkit.rewards.sources import built_in_source, project_source
 
-    component = build(use, params, root)
-    if isinstance(component, PythonScorer):
+    given: Mapping[str, Any]
+    if is_adapter(use):
+        component, given = load_adapter(use, params, root)
+        source = adapter_source(use, root)
+    elif isinstance(component := build(use, params, root), PythonScorer):
         given, source = component.parameters, project_source(scorer_file(use, root)[0], root)
     else:
         given = {name: getattr(component, name) for name in _fields(type(component))}

@@ -26,6 +26,7 @@ from evalkit.canonical import digest
 from evalkit.errors import BadInput, Refused
 
 _EVALKIT = Path(__file__).resolve().parents[1]
+BASE = "evalkit.rewards.base"
 _ABSENT = "absent"
 """Version of an optional package (imported under `try … except ImportError`) that is not installed."""
 _ABSENCE = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
@@ -47,14 +48,25 @@ def built_in_source(module: str) -> str:
     return _digest(built_in_closure(module))
 
 
-def project_source(path: Path, root: Path) -> str:
-    """Source digest of a project scorer's file.
+def project_source(path: Path, root: Path, through: str = BASE) -> str:
+    """Source digest of a project scorer's file; `through` as in `project_closure`.
 
     Raises:
         BadInput: a file that is missing or is no Python; an import that leads nowhere.
         Refused: an import that cannot be followed without running the code.
     """
-    return _digest(project_closure(path, root))
+    return _digest(project_closure(path, root, through))
+
+
+def module_source(module: str, root: Path, through: str) -> str:
+    """Source digest of a function in a module that is importable; `through` as in `project_closure`.
+
+    An installed module is its distribution and version; one of the workspace, or of an editable install, is its files.
+
+    Raises:
+        BadInput, Refused: as `project_source`; and for a module of Python's own.
+    """
+    return _digest(module_closure(module, root, through))
 
 
 def built_in_closure(module: str) -> Closure:
@@ -64,11 +76,19 @@ def built_in_closure(module: str) -> Closure:
     return Closure(walk.files, walk.packages)
 
 
-def project_closure(path: Path, root: Path) -> Closure:
-    """Files and packages of a project scorer, and evalkit's own `base.py`, which turns its result into a score."""
+def project_closure(path: Path, root: Path, through: str = BASE) -> Closure:
+    """Files and packages of a project scorer, and `through`, evalkit's own module that makes a score of its result."""
     walk = _Walk(root=root.resolve(), folder=path.parent)
     walk.file(path, package=None)
-    walk.evalkit_module("evalkit.rewards.base", "scorer")
+    walk.evalkit_module(through, "scorer")
+    return Closure(walk.files, walk.packages)
+
+
+def module_closure(module: str, root: Path, through: str) -> Closure:
+    """Files and packages of an importable module, and `through` as in `project_closure`."""
+    walk = _Walk(root=root.resolve(), folder=root.resolve())
+    walk.imported(module)
+    walk.evalkit_module(through, "scorer")
     return Closure(walk.files, walk.packages)
 
 
@@ -132,6 +152,12 @@ class _Walk:
         if not path.is_file():
             raise Refused(f"{label}: imports {module} as a whole; import from the module that defines what you use")
         self.file(path, module.rpartition(".")[0])
+
+    def imported(self, module: str) -> None:
+        """Take in a module by its dotted name, as an import of it from the workspace would find it."""
+        if module.partition(".")[0] in sys.stdlib_module_names:
+            raise BadInput(f"{module}: a module of Python's own; name one of the project's, or an installed one")
+        self._follow(_Import(module, None, 0, 1, is_optional=False, is_late=False), self.root, None, module)
 
     def _bytes(self, path: Path, label: str, what: str) -> bytes:
         try:

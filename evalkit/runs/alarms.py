@@ -34,6 +34,33 @@ def alarms_of(evidence: Evidence) -> tuple[Alarm, ...]:
     return tuple(_alarms(evidence))
 
 
+def batch_alarms(effects: Mapping[str, Mapping[str, Any]]) -> tuple[Alarm, ...]:
+    """Alarms on how values depend on the batch; `effects` as they stand beside the floor (`batch_effect.py`)."""
+    return tuple(_batch_alarms(effects))
+
+
+def _batch_alarms(effects: Mapping[str, Mapping[str, Any]]) -> Iterator[Alarm]:
+    for name, effect in effects.items():
+        n = effect["probed"]
+        if changed := effect["changed"]:
+            by = "" if effect["largest"] is None else f", by up to {effect['largest']:.3g}"
+            yield Alarm(
+                "BATCH_DEPENDENT",
+                f"component {name}: value depends on which other completions are in the batch ({changed} of {n} probed "
+                f"samples changed{by}): its reward is relative to the group; compare runs only at the same n",
+                changed / n,
+                n,
+            )
+        if unstable := effect["unstable"]:
+            yield Alarm(
+                "UNSTABLE",
+                f"component {name}: value changes when the same batch is scored again ({unstable} of {n} probed "
+                "samples): it is not a function of its inputs, and scores of this run cannot be made again",
+                unstable / n,
+                n,
+            )
+
+
 def _alarms(evidence: Evidence) -> Iterator[Alarm]:
     texts = evidence.frame.filter("has_text")
     n = texts.height
@@ -66,18 +93,18 @@ def _alarms(evidence: Evidence) -> Iterator[Alarm]:
         yield from _same_trials(evidence, texts)
 
 
-def batch_alarm(facts: Mapping[str, Any]) -> Alarm | None:
-    """That the batch decides what the model says, where an engine that works in batches saw that; None where not."""
+def engine_batch_alarms(facts: Mapping[str, Any]) -> Iterator[Alarm]:
+    """That the batch decides what the model says, where an engine that works in batches saw that."""
     effect = facts.get("batch_effect")
     if effect is None or not effect["likeliest_token_differs"]:
-        return None
+        return
     n, differ = effect["prompts"], effect["likeliest_token_differs"]
     what = (
         f"results depend on the batch: for {differ} of {n} prompts the likeliest first token is another alone than in "
         f"a batch (log-probabilities move by up to {effect['largest_logprob_difference']:.2g}); --concurrency 1, or "
         "--engine-arg dtype=float32, ends that"
     )
-    return Alarm("BATCH", what, differ / n, n)
+    yield Alarm("BATCH", what, differ / n, n)
 
 
 def _same_trials(evidence: Evidence, texts: pl.DataFrame) -> Iterator[Alarm]:

@@ -4,7 +4,9 @@
 2. Everything after the journal is a function of it: a killed run resumes by doing again what does not stand yet.
 3. A sample that the infrastructure failed is owed again, not journaled, until all others are done. If what failed fits
    the error budget it is journaled then, with its cause; if not, nothing is, and the same command tries again.
-4. If the engine turns into another model, nothing of the run can be used, and the run says so from then on.
+4. Where a component scores whole groups, a completion waits until its group is whole (`groups.py`); what failed for
+   good is then journaled first, so that no group can grow once it has scores.
+5. If the engine turns into another model, nothing of the run can be used, and the run says so from then on.
 """
 
 from __future__ import annotations
@@ -21,8 +23,20 @@ from typing import Any
 from evalkit.engines import INFRASTRUCTURE, Completion, Engine, Request
 from evalkit.errors import DiskRefused, InfrastructureFailed, ModelChanged
 from evalkit.runs.folder import RunFolder
+from evalkit.runs.groups import Groups
 from evalkit.runs.plan import Plan
-from evalkit.runs.scoring import Scorer, ToScore, batches, finish_scores, owed, score_floor
+from evalkit.runs.scoring import (
+    Scorer,
+    ToScore,
+    batches,
+    finish_scores,
+    group_batches,
+    owed_batches,
+    score_again,
+    score_floor,
+    waiting_groups,
+    without,
+)
 from evalkit.runs.tables import write_samples
 
 FLUSH_SIZE = 128
@@ -85,6 +99,8 @@ class _Execution:
         self.waiting: dict[str, Request] = {}
         self.pending: list[tuple[Completion, Request]] = []
         self.failed: list[dict[str, Any]] = []
+        self.scored: set[str] = set()
+        self.groups: Groups | None = None
         self.verified = time.monotonic()
         self.to_score: asyncio.Queue[list[ToScore] | None] = asyncio.Queue(WAITING)
         self.allowed = int(plan.lock.spec.limits.error_budget * plan.n_planned)
@@ -95,27 +111,34 @@ class _Execution:
 
     async def generate_and_score(self) -> None:
         done = self.journal.open()
-        scored = self.score_journal.open()
+        self.scored = self.score_journal.open()
+        self.groups = waiting_groups(self.plan.lock, self.scored)
         self.progress.done = self.progress.resumed = len(done)
         async with Scorer(self.plan.lock, self.root) as scorer:
-            for batch in batches(owed(self.run, self.plan.items, scored)):
+            for batch in owed_batches(self.run, self.plan.items, self.scored, self.groups):
                 await self._score(scorer, batch)
             scoring = asyncio.create_task(self._score_queue(scorer))
             try:
                 await self._generate(done, scoring)
+                if self.groups is not None:
+                    await self._settle_failures()
+                    for batch in group_batches(self.groups, self.failed, self.plan.items):
+                        await self._put(batch, scoring)
                 await self._put(None, scoring)
                 await scoring
             finally:
                 scoring.cancel()
                 await asyncio.gather(scoring, return_exceptions=True)
-            await self._settle_failures()
+            if self.groups is None:
+                await self._settle_failures()
             floor = await score_floor(scorer, self.plan.items, self.plan.lock)
+            floor |= await score_again(scorer, self.run, self.plan.items, self.plan.lock)
         self.close()
-        await asyncio.to_thread(self._finish, floor)
+        await asyncio.to_thread(self._finish, floor, scorer.network)
 
-    def _finish(self, floor: dict[str, Any]) -> None:
+    def _finish(self, floor: dict[str, Any], network: str) -> None:
         write_samples(self.run, self.plan.lock)
-        finish_scores(self.run, self.score_folder, self.plan.lock, floor)
+        finish_scores(self.run, self.score_folder, self.plan.lock, floor, network)
         self.run.add_protocol(self.plan.lock)
         self.run.write_json("done.json", {"planned": self.plan.n_planned, "journaled": self.progress.done})
 
@@ -183,8 +206,14 @@ class _Execution:
         written = self._write_pending()
         if written:
             self.on_progress(self.progress)
-        for batch in batches(_to_score(written)):
+        for batch in self._scorable(written):
             await self._put(batch, scoring)
+
+    def _scorable(self, written: Sequence[tuple[Completion, Request]]) -> Iterator[list[ToScore]]:
+        """What can be scored now that these are journaled."""
+        if self.groups is None:
+            return batches(_to_score(written))
+        return group_batches(self.groups, [_record(*each) for each in written], self.plan.items)
 
     async def _put(self, batch: list[ToScore] | None, scoring: asyncio.Task[None]) -> None:
         """Hand a batch over, or raise what the scoring task died of."""
@@ -200,7 +229,7 @@ class _Execution:
 
     async def _score(self, scorer: Scorer, batch: list[ToScore]) -> None:
         records = await scorer.score(batch)
-        self.score_journal.append(records)
+        self.score_journal.append(records if self.groups is None else without(self.scored, records))
 
     async def _settle_failures(self) -> None:
         if self.failed:

@@ -4,7 +4,8 @@
     journal.jsonl         raw completions as they came; never rewritten
     samples/NNNNN.parquet the samples table, sorted by sample_id, a function of the journal
     protocols/P.lock.json the protocols it was run or scored under, by protocol digest
-    scores/S/             scores under one scoring digest: journal.jsonl, NNNNN.parquet, floor.json
+    scores/S/             scores under one scoring digest: journal.jsonl, NNNNN.parquet, floor.json; environment.json
+                          where a trainer's function scored: what it had of the network
     done.json             stamp of a finished generation
     invalid.json          why nothing here may be used
     runner.lock           held by the process that is writing
@@ -52,8 +53,13 @@ class ScoreFolder:
 
     @property
     def floor(self) -> Path:
-        """What the null completion scores."""
+        """What the null completion scores, and how values depend on the batch."""
         return self.path / "floor.json"
+
+    @property
+    def environment(self) -> Path:
+        """What the scorers had of the network, where it was taken from them: recorded, never identity."""
+        return self.path / "environment.json"
 
 
 @dataclass(frozen=True, slots=True)

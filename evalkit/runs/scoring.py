@@ -1,14 +1,16 @@
 """Scoring completions of a run, while they come in or afterwards.
 
 A score is owed for every sample that has a text. Scores are journaled by sample, so a killed scoring resumes, and the
-same completions scored by the same code give the same table.
+same completions scored by the same code give the same table. Where a component scores whole groups, nothing but whole
+groups is scored (`groups.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,7 +23,10 @@ from evalkit.errors import Refused
 from evalkit.protocol import ComponentSpec, Lock, ResolvedComponent
 from evalkit.rewards import IGNORES_ITEM, Response, Score, ScoringPool, Status, composite, split_reasoning
 from evalkit.rewards import resolve as resolve_component
+from evalkit.rewards.network import OPEN
+from evalkit.runs.batch_effect import batch_effects, probed_items
 from evalkit.runs.folder import RunFolder, ScoreFolder
+from evalkit.runs.groups import Groups, Record, group_components, group_of, whole_batches
 from evalkit.runs.loop import drive
 from evalkit.runs.plan import Items, Targets
 from evalkit.runs.tables import REWARD, write_scores
@@ -82,6 +87,7 @@ class Scorer:
             if isinstance(spec.range, tuple)
         }
         self._items_matter = any(spec.use not in IGNORES_ITEM for spec in specs.values())
+        self._group_components = group_components(lock)
         self._pool = ScoringPool(components, root, float(lock.spec.reward.deadline))
 
     async def __aenter__(self) -> Self:
@@ -93,34 +99,59 @@ class Scorer:
     ) -> None:
         await self._pool.__aexit__(kind, error, trace)
 
+    @property
+    def network(self) -> str:
+        """What the scorers have of the network; see `evalkit/rewards/network.py`."""
+        return self._pool.network
+
     async def score(self, batch: Sequence[ToScore]) -> list[dict[str, Any]]:
         """Records for the score journal, in the batch's order: `sample_id`, and `scores` as
-        component → [value, status, answer, evidence]."""
-        reasoning = self._lock.spec.reasoning
-        asked: list[tuple[str, Response]] = []
-        without: set[str] = set()
-        for sample in batch:
-            split = split_reasoning(sample.text, reasoning.start, reasoning.end)
-            if split.unterminated and reasoning.unterminated == "no_verdict":
-                without.add(sample.sample_id)
-                continue
-            target = self._targets.target(sample.fields)
-            item = sample.fields if self._items_matter else {}
-            response = Response(split.answer, target, item, sample.n_completion_tokens)
-            asked.append((sample.sample_id, response))
-        found = await self._pool.score(asked)
+        component → [value, status, answer, evidence]. Where a component scores groups, samples of one item that follow
+        each other are a group."""
+        groups: list[Sequence[ToScore]] = [batch]
+        if self._group_components:
+            groups = [list(group) for _, group in groupby(batch, key=lambda sample: sample.fields["item_id"])]
+        found = await self.ask(groups)
         unfinished = Score(None, Status.UNPARSED, None, "the reasoning never ends")
         names = list(self._lock.spec.reward.components)
         return [
             {
                 "sample_id": sample.sample_id,
                 "scores": {
-                    name: self._row(name, unfinished if sample.sample_id in without else found[sample.sample_id][name])
+                    name: self._row(name, found[sample.sample_id][name] if sample.sample_id in found else unfinished)
                     for name in names
                 },
             }
             for sample in batch
         ]
+
+    async def ask(
+        self, groups: Sequence[Sequence[ToScore]], only: Sequence[str] | None = None
+    ) -> dict[str, dict[str, Score]]:
+        """Scores as the components gave them: sample id → component → score. A sample that gets no verdict because its
+        reasoning never ends is in no group, and not in the answer.
+
+        Args:
+            groups: what is scored together by components that score groups.
+            only: components to run; `None` for all.
+        """
+        asked: list[tuple[str, Response]] = []
+        sizes: list[int] = []
+        for group in groups:
+            before = len(asked)
+            asked += ((sample.sample_id, found) for sample in group if (found := self._response(sample)) is not None)
+            if len(asked) > before:
+                sizes.append(len(asked) - before)
+        return await self._pool.score(asked, sizes if self._group_components else None, only)
+
+    def _response(self, sample: ToScore) -> Response | None:
+        """What the components are given; None where reasoning that never ends is no verdict."""
+        reasoning = self._lock.spec.reasoning
+        split = split_reasoning(sample.text, reasoning.start, reasoning.end)
+        if split.unterminated and reasoning.unterminated == "no_verdict":
+            return None
+        target = self._targets.target(sample.fields)
+        return Response(split.answer, target, sample.fields if self._items_matter else {}, sample.n_completion_tokens)
 
     def _row(self, name: str, score: Score) -> list[Any]:
         """A score as it is journaled; a value outside the range that the lock declares is no value."""
@@ -135,8 +166,39 @@ def owed(run: RunFolder, items: Items, scored: set[str]) -> Iterator[ToScore]:
     """The journaled completions that have a text and no score yet."""
     for _, record in run.journal.records():
         if record["completion"] is not None and record["sample_id"] not in scored:
-            fields = items[record["item_id"]].fields
-            yield ToScore(record["sample_id"], record["completion"], record["n_completion_tokens"], fields)
+            yield to_score(record, items[record["item_id"]].fields)
+
+
+def to_score(record: Record, fields: Mapping[str, Any]) -> ToScore:
+    """What there is to score in a journal record with a completion; `fields` is its item."""
+    return ToScore(record["sample_id"], record["completion"], record["n_completion_tokens"], fields)
+
+
+def waiting_groups(lock: Lock, scored: set[str]) -> Groups | None:
+    """Where records wait until their group is whole; None where no component of the lock scores groups."""
+    return Groups(lock.spec.sampling.n, scored) if group_components(lock) else None
+
+
+def group_batches(groups: Groups, records: Iterable[Record], items: Items) -> Iterator[list[ToScore]]:
+    """Batches of the groups that these records make whole."""
+    return whole_batches((_group_to_score(group, items) for group in groups.completed(records)), BATCH)
+
+
+def owed_batches(run: RunFolder, items: Items, scored: set[str], groups: Groups | None) -> Iterator[list[ToScore]]:
+    """The journaled completions that have no score yet, in batches; of whole groups only, where there are `groups`."""
+    if groups is None:
+        return batches(owed(run, items, scored))
+    return group_batches(groups, (record for _, record in run.journal.records()), items)
+
+
+def _group_to_score(group: Sequence[Record], items: Items) -> list[ToScore]:
+    fields = items[group[0]["item_id"]].fields
+    return [to_score(record, fields) for record in group]
+
+
+def without(scored: set[str], records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records that the score journal lacks: of a group that was torn, some are there."""
+    return [record for record in records if record["sample_id"] not in scored]
 
 
 async def score_floor(scorer: Scorer, items: Items, lock: Lock) -> dict[str, Any]:
@@ -161,6 +223,21 @@ async def score_floor(scorer: Scorer, items: Items, lock: Lock) -> dict[str, Any
     }
 
 
+async def score_again(scorer: Scorer, run: RunFolder, items: Items, lock: Lock) -> dict[str, Any]:
+    """What stands beside the floor on how values depend on the batch (`batch_effect.py`): `{"batch": {component:
+    effect}}`, a function of the journaled completions; empty where no component scores groups."""
+    names = group_components(lock)
+    if not names:
+        return {}
+    found: dict[str, list[Record]] = {item_id: [] for item_id in probed_items(items.ids)}
+    for _, record in run.journal.records():
+        if record["item_id"] in found:
+            found[record["item_id"]].append(record)
+    groups = [_group_to_score(group, items) for records in found.values() if (group := group_of(records))]
+    effects = await batch_effects(groups, names, lambda asked: scorer.ask(asked, names))
+    return {"batch": {name: asdict(effect) for name, effect in effects.items()}}
+
+
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known and len(known) == len(values) else None
@@ -178,9 +255,14 @@ def batches(samples: Iterable[ToScore]) -> Iterator[list[ToScore]]:
         yield batch
 
 
-def finish_scores(run: RunFolder, folder: ScoreFolder, lock: Lock, floor: Mapping[str, Any]) -> None:
-    """Write the scores table and the floor beside it; from then on these scores are complete."""
+def finish_scores(
+    run: RunFolder, folder: ScoreFolder, lock: Lock, floor: Mapping[str, Any], network: str = OPEN
+) -> None:
+    """Write the scores table, what scorers had of the network where it was taken from them, and the floor beside it;
+    from then on these scores are complete."""
     write_scores(folder, lock)
+    if network != OPEN:
+        run.write_json(str(folder.environment.relative_to(run.path)), {"network": network})
     run.write_json(str(folder.floor.relative_to(run.path)), dict(floor))
 
 
@@ -216,12 +298,12 @@ async def score_run(run: RunFolder, lock: Lock, items: Items, root: Path) -> boo
         try:
             scored = journal.open()
             async with Scorer(lock, root) as scorer:
-                for batch in batches(owed(run, items, scored)):
-                    journal.append(await scorer.score(batch))
-                floor = await score_floor(scorer, items, lock)
+                for batch in owed_batches(run, items, scored, waiting_groups(lock, scored)):
+                    journal.append(without(scored, await scorer.score(batch)))
+                floor = await score_floor(scorer, items, lock) | await score_again(scorer, run, items, lock)
         finally:
             journal.close()
-        finish_scores(run, folder, lock, floor)
+        finish_scores(run, folder, lock, floor, scorer.network)
     return True
 
 

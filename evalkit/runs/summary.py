@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from evalkit.protocol import Lock
-from evalkit.runs.alarms import Alarm, alarms_of, batch_alarm
+from evalkit.runs.alarms import Alarm, alarms_of, batch_alarms, engine_batch_alarms
 from evalkit.runs.evidence import SUCCESS, SUCCESS_IF_EXCLUDED, SUCCESS_IF_WRONG, Evidence, load_evidence
 from evalkit.runs.folder import RunFolder
 from evalkit.runs.tables import REWARD
@@ -120,7 +120,6 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
     mark = header["fingerprint"]
     verdict = frame[SUCCESS].is_not_null()
     facts = run.engine_facts()
-    batch = batch_alarm(facts)
     return Summary(
         run_id=run.run_id,
         protocol=lock.id,
@@ -146,7 +145,7 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
         metrics=tuple(_metrics(evidence)),
         side=tuple(_side(frame)),
         floor_items=stored["n"],
-        alarms=(*alarms_of(evidence), *([batch] if batch else [])),
+        alarms=(*alarms_of(evidence), *batch_alarms(stored.get("batch", {})), *engine_batch_alarms(facts)),
         engine_facts=facts,
     )
 
