@@ -14,6 +14,7 @@ import polars as pl
 from evalkit import protocol as protocols
 from evalkit import runs, splits
 from evalkit.engines import EngineOptions as EngineOptions
+from evalkit.engines import engine_name, generates
 from evalkit.errors import BadInput
 from evalkit.ledger import Event, Ledger, Look
 from evalkit.protocol import Lock
@@ -21,6 +22,7 @@ from evalkit.runs import (
     Comparison,
     Evidence,
     Optimism,
+    Preflight,
     Progress,
     RunFolder,
     RunResult,
@@ -126,6 +128,57 @@ def run(
     splits.check_purpose(set_name, role, purpose)
     loaded = splits.load_split(home, f"{set_name}/{role}")
     return runs.run_model(home, lock, loaded, model, repeat=repeat, options=options, on_progress=on_progress)
+
+
+def preflight(
+    protocol: str | Lock,
+    model: str,
+    *,
+    split: str = "smoke",
+    repeat: int = 0,
+    options: EngineOptions | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    workspace: Workspace | None = None,
+) -> Preflight:
+    """Look at protocol, model and scorer before an expensive run: go or no-go. See `evalkit.runs.preflight`.
+
+    Raises:
+        Refused: neither a smoke nor a dev split.
+    """
+    home = workspace or find_workspace()
+    lock = load_protocol(protocol, home) if isinstance(protocol, str) else protocol
+    set_name, role = splits.resolve_reference(home, split)
+    runs.check_role(set_name, role)
+    loaded = splits.load_split(home, f"{set_name}/{role}")
+    chosen = options or EngineOptions(root=home.root)
+    found, done = runs.preflight_model(
+        home, lock, loaded, model, repeat=repeat, options=chosen, on_progress=on_progress
+    )
+    for result in done:
+        runs.record_look(home, result.run, lock, "debug")
+    runs.record_preflight(home, found)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPreflight:
+    """An engine with which no preflight of a protocol said `go`."""
+
+    engine: str
+    model: str
+    """The model that is to be run with it."""
+    last: str | None
+    """The verdict of the last preflight; None where there was none."""
+
+
+def missing_preflight(lock: Lock, models: Sequence[str], workspace: Workspace | None = None) -> MissingPreflight | None:
+    """The first of these models whose engine makes completions and has no `go` as its last preflight of `lock`."""
+    home = workspace or find_workspace()
+    for model in models:
+        engine = engine_name(model)
+        if generates(model) and (last := runs.last_verdict(home, lock, engine)) != "go":
+            return MissingPreflight(engine, model, last)
+    return None
 
 
 def find_run(reference: str, workspace: Workspace | None = None) -> RunFolder:

@@ -1,4 +1,4 @@
-"""`evalkit run`, `score`, `compare`, `samples`, `runs`."""
+"""`evalkit preflight`, `run`, `score`, `compare`, `samples`, `runs`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evalkit.cli.common import Json, ProtocolOption, show
+from evalkit.cli.preflight import advice, advised, preflight
 
 if TYPE_CHECKING:
     from evalkit.runs import Summary
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Put these commands at the top level."""
-    for command in (run, score, compare, samples, runs):
+    for command in (preflight, run, score, compare, samples, runs):
         app.command()(command)
 
 
@@ -59,6 +60,7 @@ def run(
     home = find_workspace()
     options = EngineOptions(home.root, tokenizer, concurrency, step, train_seed, engine_arguments(engine_arg or []))
     lock = api.load_protocol(protocol, home)
+    recommended = advice(home, lock, split, model)
     summaries: list[Summary] = []
     try:
         for reference in _references(model, watch, idle):
@@ -70,7 +72,7 @@ def run(
                     repeat=repeat,
                     purpose=purpose,
                     options=options,
-                    on_progress=tick,
+                    on_progress=advised(tick, recommended),
                     workspace=home,
                 )
             if done.reused:

@@ -12,7 +12,7 @@ from evalkit.engines.base import (
     Request,
 )
 from evalkit.engines.checkpoint import is_complete, step_of
-from evalkit.engines.registry import FORMS, engine_arguments, make_engine
+from evalkit.engines.registry import FORMS, engine_arguments, engine_name, generates, make_engine
 
 __all__ = [
     "FORMS",
@@ -26,6 +26,8 @@ __all__ = [
     "Outcome",
     "Request",
     "engine_arguments",
+    "engine_name",
+    "generates",
     "is_complete",
     "make_engine",
     "step_of",

@@ -122,12 +122,17 @@ class Engine(Protocol):
         """What the tokenizer contributes to rendering."""
         ...
 
+    def prompt_tokens(self, request: Request) -> Sequence[tuple[int, str]] | None:
+        """Id and text of every token of the prompt as it is sent, texts as the tokenizer names its tokens (`▁the`,
+        `<s>`); None where the engine does not know them."""
+        ...
+
     async def open(self) -> Fingerprint:
         """Say what answers. Called once, before all else; what is dear waits for `start`."""
         ...
 
     async def start(self, first: Request) -> None:
-        """Get ready to answer, such as load weights. Called once, before `generate`, where there is something to do.
+        """Get ready to answer, such as load weights. Called before `generate`; a second call only looks at `first`.
 
         Raises:
             BadInput: the engine cannot be started like this, or `first` cannot be sent as it stands.
@@ -136,7 +141,7 @@ class Engine(Protocol):
         ...
 
     def generate(self, requests: Iterator[Request]) -> AsyncGenerator[Completion, None]:
-        """One completion for every request, in the order they finish."""
+        """One completion for every request, in the order they finish. May be called again after it has ended."""
         ...
 
     async def verify(self) -> None:

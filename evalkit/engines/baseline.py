@@ -8,7 +8,7 @@ another item: what it reaches, any fluent answer reaches.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from typing import Any
 
 from evalkit.canonical import digest
@@ -17,6 +17,12 @@ from evalkit.errors import BadInput
 from evalkit.protocol import Lock
 
 KINDS = ("null", "echo", "constant", "gold", "shuffled")
+
+
+def lenders(item_ids: Iterable[str]) -> dict[str, str]:
+    """Whose gold each item is answered with by `shuffled`: that of the next in a circle ordered by a hash."""
+    circle = sorted(item_ids, key=lambda item: hashlib.sha256(item.encode()).digest())
+    return {item: circle[(i + 1) % len(circle)] for i, item in enumerate(circle)}
 
 
 class BaselineEngine:
@@ -41,8 +47,7 @@ class BaselineEngine:
         own = dict(gold.completions())
         if self._kind == "gold":
             return own
-        circle = sorted(own, key=lambda item: hashlib.sha256(item.encode()).digest())
-        return {item: own[circle[(i + 1) % len(circle)]] for i, item in enumerate(circle)}
+        return {item: own[lender] for item, lender in lenders(own).items()}
 
     @property
     def renders(self) -> bool:
@@ -52,6 +57,9 @@ class BaselineEngine:
     def model_template(self) -> ModelTemplate:
         """No tokenizer."""
         return ModelTemplate()
+
+    def prompt_tokens(self, request: Request) -> None:
+        """No tokenizer."""
 
     async def open(self) -> Fingerprint:
         """Nothing to load."""

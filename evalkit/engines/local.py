@@ -138,6 +138,8 @@ class LocalEngine:
             ModelChanged: a file changed since it was hashed.
         """
         ids = self._encoder.encode(first)
+        if "device" in self._observed:
+            return
         self._observed["first_token_ids"] = ids[:FIRST_IDS]
         try:
             await self._load()
@@ -181,9 +183,9 @@ class LocalEngine:
         )
 
     def prompt_tokens(self, request: Request) -> list[tuple[int, str]]:
-        """Token ids of a request with the text of each."""
+        """Id and token of the prompt as it is sent; before the weights are loaded, as it is before any cut."""
         ids = self._encoder.encode(request)
-        return list(zip(ids, self._checkpoint.tokenizer.pieces(ids), strict=True))
+        return [(number, self._checkpoint.tokenizer.token(number)) for number in self._fit(ids) or ids]
 
     async def generate(self, requests: Iterator[Request]) -> AsyncGenerator[Completion, None]:
         """Complete all requests, at most two batches or `concurrency` at a time."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -94,6 +94,14 @@ class OpenAIEngine:
         if self._tokenizer is None:
             return ModelTemplate()
         return ModelTemplate(self._tokenizer.chat_template(), self._tokenizer.bos_token)
+
+    def prompt_tokens(self, request: Request) -> Sequence[tuple[int, str]] | None:
+        """By `--tokenizer`, of the prompt as it is sent; None without one, or where the server renders."""
+        if self._tokenizer is None or request.prompt is None:
+            return None
+        sent = self._fit(request.prompt)
+        ids = self._tokenizer.encode(sent) if isinstance(sent, str) else sent
+        return [(number, self._tokenizer.token(number)) for number in ids]
 
     async def open(self) -> Fingerprint:
         """Ask the server who it is and what it accepts, and whether temperature 0 repeats itself.

@@ -18,7 +18,19 @@ ENGINES = {
     "replay": "evalkit.engines.replay:ReplayEngine",
     "baseline": "evalkit.engines.baseline:BaselineEngine",
 }
+MAKES_NONE = ("replay", "baseline")
+"""Engines that make no completions of their own: what they answer is fixed."""
 FORMS = "vllm:PATH, hf:PATH, openai:NAME@URL, replay:FILE, baseline:null|echo|constant:TEXT|gold|shuffled"
+
+
+def generates(reference: str) -> bool:
+    """Whether the engine of `engine:locator` makes completions: not a recording, not a baseline."""
+    return engine_name(reference) not in MAKES_NONE
+
+
+def engine_name(reference: str) -> str:
+    """The engine of `engine:locator`."""
+    return reference.partition(":")[0]
 
 
 def make_engine(reference: str, lock: Lock, gold: Gold, options: EngineOptions) -> Engine:

@@ -62,6 +62,9 @@ class ReplayEngine:
         """No tokenizer: nothing is rendered for a recording."""
         return ModelTemplate()
 
+    def prompt_tokens(self, request: Request) -> None:
+        """Nothing is sent."""
+
     async def open(self) -> Fingerprint:
         """Read the recording and check that it answers every planned request.
 

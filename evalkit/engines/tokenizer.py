@@ -7,7 +7,6 @@ extra `tokenizer`; reading the template needs nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +87,14 @@ class TokenizerFolder:
         ids: list[int] = self._loaded.encode(text, add_special_tokens=False).ids
         return ids
 
+    def token(self, number: int) -> str:
+        """The token with this id as the vocabulary spells it (`Ġthe`, `▁the`, `<s>`)."""
+        return str(self._loaded.id_to_token(number))
+
     def token_id(self, token: str) -> int | None:
         """Id of one token by its text; None where the vocabulary lacks it."""
         found: int | None = self._loaded.token_to_id(token)
         return found
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Text of every token by itself, special tokens too."""
-        return [self._loaded.decode([token], skip_special_tokens=False) for token in ids]
 
     def special_tokens(self) -> set[str]:
         """Texts that are special tokens: they are left out when a completion is made into text."""

@@ -30,7 +30,7 @@ class Event:
     who: str
     """The operating system's user."""
     event: str
-    """`freeze`, `split`, `look`, `gate…`."""
+    """`freeze`, `split`, `look`, `preflight`, `gate…`."""
     split: str | None = None
     """`NAME/ROLE`, or `NAME` for the whole set; None where no split is concerned."""
     protocol: str | None = None

@@ -184,12 +184,13 @@ class Renderer:
         """The whole prompt as text; None where the server renders."""
         if self.policy == "server":
             return None
-        messages = self.messages(fields)
+        return self._with_bos(self.joined(self.messages(fields), str(fields.get("item_id", "?"))), fields)
+
+    def joined(self, messages: Messages, item_id: str) -> str:
+        """Turns as one text: by the chat template where there is one here, else their contents as they stand."""
         if self._chat is None:
-            body = "".join(message["content"] for message in messages)
-        else:
-            body = self._chat(messages, fields.get("item_id", "?"))
-        return self._with_bos(body, fields)
+            return "".join(message["content"] for message in messages)
+        return self._chat(messages, item_id)
 
     def _with_bos(self, body: str, fields: Mapping[str, Any]) -> str:
         bos, item = self.bos_token, fields.get("item_id", "?")

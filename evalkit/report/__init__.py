@@ -3,6 +3,7 @@
 from evalkit.report.comparisons import comparison_text
 from evalkit.report.lists import events_text, looks_text, run_entry, runs_text
 from evalkit.report.plain import interval, number, percent, table, to_json, visible
+from evalkit.report.preflight import preflight_text
 from evalkit.report.progress import progress_line
 from evalkit.report.samples import samples_text
 from evalkit.report.splits import build_text, splits_text, verify_text
@@ -18,6 +19,7 @@ __all__ = [
     "looks_text",
     "number",
     "percent",
+    "preflight_text",
     "progress_line",
     "result_line",
     "run_entry",

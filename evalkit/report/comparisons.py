@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evalkit.report.plain import interval, number, table
+from evalkit.report.stability import stability_lines
 from evalkit.runs import Comparison
 
 FORCED = "FORCED: NOT COMPARABLE"
@@ -41,4 +42,6 @@ def comparison_text(found: Comparison) -> str:
             lines.append(f"  {result.name}: {result.difference.why}")
     seeds = "not known" if found.training_seeds is None else str(found.training_seeds)
     lines.append(f"  training seeds behind the two models: {seeds} in all; the interval covers items, not seeds")
+    if found.stability is not None:
+        lines += ["", *stability_lines(found.stability)]
     return "\n".join(lines)

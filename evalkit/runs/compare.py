@@ -13,6 +13,7 @@ from evalkit.protocol import Lock
 from evalkit.runs.comparable import Comparability, Rescore, Side, comparability
 from evalkit.runs.evidence import SUCCESS, Evidence, load_evidence
 from evalkit.runs.folder import RunFolder
+from evalkit.runs.stability import Stability, differ_by_repeat_only, stability
 from evalkit.runs.tables import REWARD
 from evalkit.stats import (
     Estimate,
@@ -67,6 +68,8 @@ class Comparison:
     """Success, the reward and every component; empty where the comparison was refused."""
     training_seeds: int | None
     """Training seeds that the two models come from; None where a model does not say."""
+    stability: Stability | None
+    """Noise between repeats, where the runs differ by their repeat alone (A/A); None for all others."""
 
 
 def compare_runs(left: Side, right: Side, items: pl.DataFrame, rescore: Rescore, force: bool = False) -> Comparison:
@@ -83,10 +86,12 @@ def compare_runs(left: Side, right: Side, items: pl.DataFrame, rescore: Rescore,
     refused = standing.standing == "not_comparable"
     forced = force and refused
     results: tuple[PairedResult, ...] = ()
+    again: Stability | None = None
     if forced or not refused:
         one, two = load_evidence(left.run, left.lock, items), load_evidence(right.run, right.lock, items)
         names = [SUCCESS, REWARD, *(name for name in _components(left.lock) if name in _components(right.lock))]
         results = tuple(_paired(one, two, name) for name in names)
+        again = stability(left, right, one, two) if differ_by_repeat_only(left, right) else None
     seeds = {side.header["fingerprint"]["train_seed"] for side in (left, right)}
     return Comparison(
         left.run.run_id,
@@ -98,6 +103,7 @@ def compare_runs(left: Side, right: Side, items: pl.DataFrame, rescore: Rescore,
         forced,
         results,
         None if seeds == {None} else len(seeds - {None}),
+        again,
     )
 
 

@@ -83,36 +83,59 @@ async def _run(
     options: EngineOptions,
     on_progress: OnProgress,
 ) -> RunResult:
+    engine = engine_for(lock, split, model, options)
+    try:
+        fingerprint = await engine.open()
+        return await run_with(workspace, lock, split, engine, fingerprint, repeat, on_progress)
+    finally:
+        await engine.close()
+
+
+def engine_for(lock: Lock, split: Split, model: str, options: EngineOptions) -> Engine:
+    """The engine of `model`, not yet opened, once every template is known to fit the items.
+
+    Raises:
+        BadInput: no such engine, or a template asks for a field that an item does not have.
+    """
     items = Items(split.items)
     targets = Targets(lock)
     engine = make_engine(model, lock, Gold(items.ids, lambda: targets.gold(items)), options)
-    try:
-        renderer = _renderer(lock, engine)
-        check_templates(renderer, targets, items)
-        plan = _plan(lock, split, items, renderer, await engine.open(), repeat)
-        run = RunFolder(workspace.runs / plan.run_id)
-        if run.invalid is not None:
-            _set_aside(workspace, run)
-        if run.finished:
-            check_budget(run, lock)
-            await score_run(run, lock, items, workspace.root)
-            run.add_protocol(lock)
-            return RunResult(run, lock, split, reused=True)
-        await engine.start(next(plan.requests(())))
-        with run.writing():
-            if not (run.path / "run.json").exists():
-                run.write_json("run.json", _header(plan, workspace.root))
-            try:
-                await execute(plan, engine, run, workspace.root, on_progress)
-            except ModelChanged as error:
-                run.write_json("invalid.json", {"why": str(error)})
-                raise
-            finally:
-                if seen := engine.observed():
-                    run.write_json("engine.json", dict(seen))
-        return RunResult(run, lock, split, reused=False)
-    finally:
-        await engine.close()
+    check_templates(_renderer(lock, engine), targets, items)
+    return engine
+
+
+async def run_with(
+    workspace: Workspace,
+    lock: Lock,
+    split: Split,
+    engine: Engine,
+    fingerprint: Fingerprint,
+    repeat: int,
+    on_progress: OnProgress,
+) -> RunResult:
+    """One run with an engine that is open; it stays open. Arguments and errors are those of `run_model`."""
+    plan = plan_with(lock, split, engine, fingerprint, repeat)
+    run = RunFolder(workspace.runs / plan.run_id)
+    if run.invalid is not None:
+        _set_aside(workspace, run)
+    if run.finished:
+        check_budget(run, lock)
+        await score_run(run, lock, plan.items, workspace.root)
+        run.add_protocol(lock)
+        return RunResult(run, lock, split, reused=True)
+    await engine.start(next(plan.requests(())))
+    with run.writing():
+        if not (run.path / "run.json").exists():
+            run.write_json("run.json", _header(plan, workspace.root))
+        try:
+            await execute(plan, engine, run, workspace.root, on_progress)
+        except ModelChanged as error:
+            run.write_json("invalid.json", {"why": str(error)})
+            raise
+        finally:
+            if seen := engine.observed():
+                run.write_json("engine.json", dict(seen))
+    return RunResult(run, lock, split, reused=False)
 
 
 def _renderer(lock: Lock, engine: Engine) -> Renderer | None:
@@ -122,9 +145,8 @@ def _renderer(lock: Lock, engine: Engine) -> Renderer | None:
     return Renderer(lock.spec, tokenizer.chat_template, tokenizer.bos_token)
 
 
-def _plan(
-    lock: Lock, split: Split, items: Items, renderer: Renderer | None, fingerprint: Fingerprint, repeat: int
-) -> Plan:
+def plan_with(lock: Lock, split: Split, engine: Engine, fingerprint: Fingerprint, repeat: int) -> Plan:
+    """What a run with an engine that is open has to do."""
     address = Address(
         generation=lock.digests.generation,
         chat_template=fingerprint.chat_template_digest,
@@ -136,6 +158,7 @@ def _plan(
         repeat=repeat,
         engine_args=fingerprint.engine_args,
     )
+    items, renderer = Items(split.items), _renderer(lock, engine)
     return Plan(lock, split, items, fingerprint, repeat, address, address.digest, renderer)
 
 

@@ -13,6 +13,7 @@ from evalkit.stats.missing import Bounds, mean_bounds
 from evalkit.stats.paired import Discordance, SignFlip, discordant_pairs, paired_difference, sign_flip_test
 from evalkit.stats.passk import best_at_k, pass_at_k, pass_hat_k
 from evalkit.stats.planning import expected_maximum, minimum_detectable_effect, selection_optimism
+from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Discordance",
     "Estimate",
     "GroupShares",
+    "Retest",
     "SignFlip",
     "best_at_k",
     "best_with_replacement",
@@ -37,6 +39,8 @@ __all__ = [
     "paired_difference",
     "pass_at_k",
     "pass_hat_k",
+    "retest",
+    "retest_sd",
     "selection_optimism",
     "sign_flip_test",
     "skyrl_any",

@@ -37,6 +37,7 @@ success: {component: correct, at_least: 1}
 metrics: [{name: mean}, {name: pass@k, k: [1, 4]}, {name: maj@k, k: [3]}]
 """
 SIZES = {"smoke": 4, "dev": 60, "public": 20, "private": 20, "audit": 20}
+ADVICE = "no preflight of "
 PLANNED = 240
 """Samples of a run on dev: 60 items, 4 trials each."""
 
@@ -66,8 +67,8 @@ class Done:
 
     @property
     def line(self) -> str:
-        """The one line on stderr."""
-        lines = self.err.splitlines()
+        """The one line on stderr, beside the advice that a run gives once it makes completions."""
+        lines = [line for line in self.err.splitlines() if not line.startswith(ADVICE)]
         assert len(lines) == 1, f"exit {self.code}, stderr:\n{self.err}"
         return lines[0]
 

@@ -1,12 +1,13 @@
 """The tokenizer's folder, and what a client that renders checks against the server."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from evalkit.engines import EngineOptions, Gold, Request, make_engine
 from evalkit.engines.tokenizer import TokenizerFolder
 from evalkit.errors import BadInput, Refused
+from tests.engines.support import character_tokenizer
 from tests.engines.test_openai import ask, lock
 from tests.servers.process import serve
 
@@ -15,23 +16,7 @@ MODEL = {"messages": [{"role": "user", "content": "{{ question }}"}], "chat_temp
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A tokenizer with a token a character, and `<s>` and `</s>` as one token each."""
-    from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
-
-    characters = [chr(code) for code in range(32, 127)]
-    tokenizer = Tokenizer(
-        models.WordLevel({text: i for i, text in enumerate(["<s>", "</s>", "<unk>", *characters])}, "<unk>")
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
-    tokenizer.add_special_tokens([AddedToken("<s>", special=True), AddedToken("</s>", special=True)])
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    config = {
-        "bos_token": {"content": "<s>"},
-        "eos_token": "</s>",
-        "chat_template": "{{ bos_token }}{{ messages[0].content }}",
-    }
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    return tmp_path
+    return character_tokenizer(tmp_path)
 
 
 def test_special_tokens_written_in_the_text_are_one_token_each(folder: Path) -> None:
@@ -84,3 +69,18 @@ def test_truncate_left_keeps_the_end_of_the_prompt_and_its_bos(folder: Path) -> 
 def test_truncate_left_needs_a_tokenizer() -> None:
     with serve() as server, pytest.raises(BadInput, match="overflow: truncate_left needs the prompt's tokens"):
         ask(server, lock(limits={"overflow": "truncate_left"}))
+
+
+def prompt_tokens(options: EngineOptions, prompt: str | None, reference: str = "openai:tiny@http://127.0.0.1:9/v1"):  # type: ignore[no-untyped-def]
+    engine = make_engine(reference, lock({**MODEL, "chat_template": "none", "bos": "never"}), Gold([], dict), options)
+    messages = None if prompt is not None else [{"role": "user", "content": "a"}]
+    return engine.prompt_tokens(Request("s", "a", 0, 0, prompt, messages, {}))
+
+
+def test_the_tokens_of_a_prompt_are_those_that_are_sent_with_their_names(folder: Path) -> None:
+    options = EngineOptions(folder, folder)
+    assert prompt_tokens(options, "<s>2+=") == [(0, "<s>"), (21, "2"), (14, "+"), (32, "=")]
+    assert prompt_tokens(options, None) is None, "the server renders"
+    assert prompt_tokens(EngineOptions(folder), "2+=") is None, "no tokenizer"
+    for fixed in ("baseline:null", "replay:none.parquet"):
+        assert prompt_tokens(options, "2+=", fixed) is None

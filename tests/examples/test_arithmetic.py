@@ -2,17 +2,19 @@
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from types import ModuleType
 
 import polars as pl
 import pytest
 
+from evalkit import api
 from evalkit.protocol import freeze_file, load_lock
 from evalkit.rewards import Response, build, evaluate
 from evalkit.runs import check_sources, resolver
 from evalkit.splits import build_split
-from evalkit.workspace import create_workspace
+from evalkit.workspace import Workspace, create_workspace
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "arithmetic-grpo"
@@ -44,9 +46,11 @@ def test_the_committed_lock_is_the_protocol_and_its_scorers_are_unchanged(tmp_pa
     check_sources(load_lock(LOCK), ROOT)
 
 
-def test_every_clone_builds_the_committed_split(tmp_path: Path) -> None:
+def build_example(root: Path) -> Workspace:
+    """A workspace with the example's split, built as the demo builds it."""
+    workspace = create_workspace(root)
     report = build_split(
-        create_workspace(tmp_path),
+        workspace,
         EXAMPLE / "items.jsonl",
         name="arithmetic",
         sizes=SIZES,
@@ -57,6 +61,11 @@ def test_every_clone_builds_the_committed_split(tmp_path: Path) -> None:
         secret=EXAMPLE / "DEMO-SECRET.txt",
     )
     assert dict(report.got) == SIZES
+    return workspace
+
+
+def test_every_clone_builds_the_committed_split(tmp_path: Path) -> None:
+    build_example(tmp_path)
     built = (tmp_path / "splits" / "arithmetic" / "manifest.json").read_bytes()
     assert built == (ROOT / "splits" / "arithmetic" / "manifest.json").read_bytes()
 
@@ -127,3 +136,27 @@ def test_the_trainers_logged_rewards_are_those_of_the_kept_functions(rewards: Mo
         for name in ("correct_reward", "length_bonus_reward"):
             if name in log.columns:
                 assert getattr(rewards, name)(prompts, completions) == pytest.approx(log[name].to_list(), abs=1e-6)
+
+
+def test_its_preflight_passes_the_start_model_and_stops_the_flawed_arm_for_what_is_cut(tmp_path: Path) -> None:
+    workspace = build_example(tmp_path)
+    (tmp_path / "examples" / "arithmetic-grpo").mkdir(parents=True)
+    shutil.copy(EXAMPLE / "rewards.py", tmp_path / "examples" / "arithmetic-grpo")
+    start, flawed = (
+        api.preflight(load_lock(LOCK), f"replay:{EXAMPLE}/recordings/{name}.parquet", workspace=workspace)
+        for name in ("start", "hackable-s0-step-240")
+    )
+    assert start.verdict == "go"
+    assert {control.kind: (control.successes, control.items) for control in start.controls} == {
+        "null": (0, 20),
+        "echo": (0, 20),
+        "constant": (2, 20),
+        "shuffled": (1, 20),
+        "gold": (20, 20),
+    }
+    assert [(reading.component, reading.read.n, reading.read.of) for reading in flawed.readings] == [
+        ("correct", 148, 160),
+        ("strict", 90, 160),
+    ]
+    stopped = [finding.statement for finding in flawed.findings if finding.level == "no-go"]
+    assert stopped == ["10.6% of 160 completions were cut at max_tokens"]

@@ -38,6 +38,8 @@ BEHAVIOUR: dict[str, Any] = {
     "reasoning": None,
     "retry_after": "0",
     "latency": 0.0,
+    "honours_stop": True,
+    "runs_on": "",
 }
 
 
@@ -119,6 +121,9 @@ class Server:
         if self.behaviour["drift"]:
             text += f" {self.completed}"
         reason = "stop"
+        text += self.behaviour["runs_on"]
+        if self.behaviour["honours_stop"]:
+            text = text[: min([at for stop in payload.get("stop", ()) if (at := text.find(stop)) >= 0], default=None)]
         if self.behaviour["length"] is not None and len(prompt) % self.behaviour["length"] == 0:
             reason, text = "length", text[: payload["max_tokens"]]
         if self.behaviour["filter"] and len(prompt) % 2:
@@ -145,7 +150,8 @@ def prompt_text(payload: dict[str, Any]) -> str:
 def answer_text(payload: dict[str, Any]) -> str:
     """A sum, right two times in three, for the last `a+b=` of the prompt; else a hash."""
     prompt = prompt_text(payload)
-    chance = hashlib.sha256(f"{prompt}\x00{payload.get('seed')}".encode()).digest()
+    seed = payload.get("seed") if payload.get("temperature") else None  # greedy decoding draws nothing
+    chance = hashlib.sha256(f"{prompt}\x00{seed}".encode()).digest()
     found = re.findall(r"(\d+)\+(\d+)=", prompt)
     if not found:
         return chance.hex()[:8]
