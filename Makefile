@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint bench clean
+ENGINES := .venv-engines/bin
+
+.PHONY: demo test test-slow test-engines lint bench clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,10 +20,22 @@ demo: .venv/installed
 	$(BIN)/python examples/arithmetic-grpo/demo.py
 
 test: .venv/installed-test
-	$(BIN)/python -m pytest -m 'not slow' -n 2
+	$(BIN)/python -m pytest -m 'not slow and not engines' -n 2
 
 test-slow: .venv/installed-test
 	$(BIN)/python -m pytest -m slow -n 2
+
+# Torch, vLLM and a trainer on CPU; an environment of its own, for they are large and pin much.
+.venv-engines/installed: pyproject.toml tests/real_engines/requirements.txt
+	$(PYTHON) -m venv .venv-engines
+	$(ENGINES)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(ENGINES)/python -m pip install --quiet --disable-pip-version-check -r tests/real_engines/requirements.txt
+	$(ENGINES)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(ENGINES)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+test-engines: .venv-engines/installed
+	$(ENGINES)/python -m pytest -m engines tests/real_engines
 
 lint: .venv/installed-test
 	$(BIN)/ruff check .
@@ -33,4 +47,4 @@ bench: .venv/installed-test
 	$(BIN)/python -m benchmarks.run
 
 clean:
-	rm -rf .venv .venv-bench build *.egg-info
+	rm -rf .venv .venv-bench .venv-engines build *.egg-info
