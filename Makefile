@@ -43,8 +43,9 @@ lint: .venv/installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/installed-test
+bench: .venv/installed-test .venv-engines/installed
 	$(BIN)/python -m benchmarks.run
+	OMP_NUM_THREADS=1 VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 $(ENGINES)/python -m benchmarks.engines
 
 clean:
 	rm -rf .venv .venv-bench .venv-engines build *.egg-info
