@@ -72,17 +72,13 @@ class Model:
         model = AutoModelForCausalLM.from_pretrained(
             load["model"], dtype=dtype, use_safetensors=True, trust_remote_code=False, **arguments
         )
+        # `generate` fills what is None from the model's own.
+        model.generation_config = GenerationConfig()
         if load["adapter"]:
             from peft import PeftModel
 
             model = PeftModel.from_pretrained(model, load["adapter"])
         self._model = model.eval() if "device_map" in arguments else model.eval().to(device)
-        # `generate` fills what is None from the model's own; PeftModel hands on to the model inside.
-        for part in (self._model, getattr(self._model, "base_model", None), getattr(model, "model", None)):
-            if part is not None and hasattr(part, "generation_config"):
-                part.generation_config = GenerationConfig()
-        if load["adapter"]:
-            self._model.get_base_model().generation_config = GenerationConfig()
         self._tokenizer = Tokenizer.from_file(load["tokenizer"] + "/tokenizer.json")
         self._load, self._channel = load, channel
         self._sign_of_life = time.monotonic()

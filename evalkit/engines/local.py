@@ -5,7 +5,7 @@
 2. Prompts are tokens before they reach the engine, so both engines see the same, and a served model should.
 3. A child that dies or hangs is started again and asked again for what it owes; what it gave stays. Deaths without a
    finished completion between them end the run after `RESTARTS` restarts: infrastructure, exit code 75.
-4. A folder that changed between hashing and loading is another model, and ends the run.
+4. A folder that changed between hashing and loading is another model: it is not asked, and the run ends.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from typing import Any, ClassVar
 from evalkit.engines.base import Completion, EngineOptions, Fingerprint, Gold, ModelTemplate, Outcome, Request
 from evalkit.engines.checkpoint import Checkpoint, read_checkpoint
 from evalkit.engines.child import ChildDied, EngineChild
+from evalkit.engines.knobs import knobs_of
 from evalkit.engines.prompting import PromptEncoder, stop_rules
-from evalkit.errors import BadInput, InfrastructureFailed, ModelChanged, Refused
-from evalkit.protocol import Lock, Sampling
+from evalkit.errors import BadInput, InfrastructureFailed, Refused
+from evalkit.protocol import Lock
 
 RESTARTS = 2
 """Restarts in a row in which no completion was finished."""
@@ -32,7 +33,6 @@ FIRST_IDS = 16
 """Token ids of the first prompt that are recorded."""
 OPERATIONAL = frozenset(
     {
-        "device_map",
         "disable_log_stats",
         "distributed_executor_backend",
         "download_dir",
@@ -89,6 +89,7 @@ class LocalEngine:
         self._room: int | None = None
         self._restarts = 0
         self._restarts_in_a_row = 0
+        self._log_is_named = False
         self._observed: dict[str, Any] = {}
 
     @property
@@ -134,8 +135,7 @@ class LocalEngine:
 
         Raises:
             BadInput: the library refuses the model or an engine argument, or the prompt has a BOS too many or few.
-            InfrastructureFailed: it fails to load, such as out of memory.
-            ModelChanged: a file changed since it was hashed.
+            InfrastructureFailed: it fails to load, such as out of memory, or a file changed since it was hashed.
         """
         ids = self._encoder.encode(first)
         if "device" in self._observed:
@@ -156,7 +156,7 @@ class LocalEngine:
                 "tokenizer": str(checkpoint.tokenizer.folder.resolve()),
                 "dtype": checkpoint.dtype,
                 "args": dict(self._options.engine_args),
-                "knobs": knobs(self._spec.sampling),
+                "knobs": knobs_of(self._spec.sampling),
                 "stop": rules.strings,
                 "stop_token_ids": rules.token_ids,
                 "skip_special": rules.skip_special,
@@ -167,7 +167,7 @@ class LocalEngine:
         if "failed" in reply:
             raise self._failed(f"the engine does not start: {reply['failed']}")
         if checkpoint.changed():
-            raise ModelChanged(
+            raise InfrastructureFailed(
                 f"{checkpoint.folder}: a file changed while the model was loaded; run again when it is written"
             )
         self._observed |= reply["ready"]
@@ -178,6 +178,7 @@ class LocalEngine:
         return f" ({said})" if said else ""
 
     def _failed(self, what: str) -> InfrastructureFailed:
+        self._log_is_named = True
         return InfrastructureFailed(
             f"{self._reference}: {what}{self._log_says()}; see {self._child.log}, then run the same command again"
         )
@@ -293,9 +294,9 @@ class LocalEngine:
         return {**self._observed, "restarts": self._restarts}
 
     async def close(self) -> None:
-        """End the child; its log stays where it died."""
+        """End the child; its log stays where it failed or was started again."""
         await self._child.stop()
-        if self._restarts == 0:
+        if not self._restarts and not self._log_is_named:
             self._child.log.unlink(missing_ok=True)
 
 
@@ -317,20 +318,6 @@ class HfEngine(LocalEngine):
     packages = ("transformers", "torch")
     concurrency = 32
     in_batches = True
-
-
-def knobs(sampling: Sampling) -> dict[str, Any]:
-    """Every sampling knob of the protocol, by the names that vLLM gives them."""
-    return {
-        "max_tokens": sampling.max_tokens,
-        "temperature": float(sampling.temperature),
-        "top_p": float(sampling.top_p),
-        "top_k": sampling.top_k,
-        "min_p": float(sampling.min_p),
-        "repetition_penalty": float(sampling.repetition_penalty),
-        "presence_penalty": float(sampling.presence_penalty),
-        "frequency_penalty": float(sampling.frequency_penalty),
-    }
 
 
 def _version(package: str) -> str:

@@ -23,7 +23,7 @@ import aiohttp
 from evalkit.canonical import digest
 from evalkit.engines.base import Completion, EngineOptions, Fingerprint, Gold, ModelTemplate, Outcome, Request
 from evalkit.engines.http import Answer, Failure, JsonClient
-from evalkit.engines.openai_wire import CLIENT_ONLY, NOT_OPENAI, OUTCOMES, accept, count, knobs_of, text_of
+from evalkit.engines.openai_wire import CLIENT_ONLY, NOT_OPENAI, OUTCOMES, accept, count, fields_of, text_of
 from evalkit.engines.prompting import cut_left
 from evalkit.engines.tokenizer import TokenizerFolder
 from evalkit.errors import BadInput, InfrastructureFailed, ModelChanged, Refused
@@ -77,7 +77,7 @@ class OpenAIEngine:
                 "overflow: truncate_left needs the prompt's tokens; give --tokenizer FOLDER and a chat_template other "
                 "than server, or freeze overflow: skip"
             )
-        self._constant = knobs_of(lock.spec, self._name)
+        self._constant = fields_of(lock.spec, self._name)
         self._session: aiohttp.ClientSession | None = None
         self._identity: dict[str, Any] = {}
         self._answers_as: str | None = None

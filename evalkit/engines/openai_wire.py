@@ -7,6 +7,7 @@ from typing import Any
 
 from evalkit.engines.base import Outcome
 from evalkit.engines.http import BadShape
+from evalkit.engines.knobs import knobs_of
 from evalkit.protocol import Protocol
 
 NOT_OPENAI: Mapping[str, Any] = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -16,22 +17,10 @@ CLIENT_ONLY = ("add_special_tokens", "add_generation_prompt", "chat_template_kwa
 OUTCOMES: Mapping[str, Outcome] = {"stop": "completed", "length": "truncated", "content_filter": "filtered"}
 
 
-def knobs_of(spec: Protocol, name: str) -> dict[str, Any]:
+def fields_of(spec: Protocol, name: str) -> dict[str, Any]:
     """Every field of a request but the prompt and the seed."""
     sampling, prompt = spec.sampling, spec.prompt
-    knobs: dict[str, Any] = {
-        "model": name,
-        "max_tokens": sampling.max_tokens,
-        "temperature": float(sampling.temperature),
-        "top_p": float(sampling.top_p),
-        "top_k": sampling.top_k,
-        "min_p": float(sampling.min_p),
-        "repetition_penalty": float(sampling.repetition_penalty),
-        "presence_penalty": float(sampling.presence_penalty),
-        "frequency_penalty": float(sampling.frequency_penalty),
-        "n": 1,
-        "stream": False,
-    }
+    knobs: dict[str, Any] = {"model": name, **knobs_of(sampling), "n": 1, "stream": False}
     if sampling.stop:
         knobs["stop"] = list(sampling.stop)
     if prompt.chat_template != "server":
