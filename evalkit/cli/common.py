@@ -10,6 +10,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ProtocolOption = Annotated[
     str | None, typer.Option("--protocol", "-p", help="NAME@VERSION; needed where a run is scored under several.")
 ]
+Concurrency = Annotated[int | None, typer.Option(min=1, max=4096, help="Requests in flight; the batch of hf:.")]
+EngineArguments = Annotated[
+    list[str] | None, typer.Option(help="NAME=VALUE for vllm: or hf:, such as dtype=bfloat16; may be repeated.")
+]
+Step = Annotated[int | None, typer.Option(help="Training step of the model.")]
+TrainSeed = Annotated[int | None, typer.Option(help="Training seed of the model.")]
 
 
 def show(as_json: bool, content: Any, text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalkit.cli.common import Json, show
+from evalkit.cli.common import Concurrency, EngineArguments, Json, Step, TrainSeed, show
 
 if TYPE_CHECKING:
     from evalkit.protocol import Lock
@@ -27,14 +27,10 @@ def preflight(
     tokenizer: Annotated[
         Path | None, typer.Option(help="The model's tokenizer folder, to render prompts here and show their tokens.")
     ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Requests in flight; the batch of hf:.")
-    ] = None,
-    engine_arg: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for vllm: or hf:, such as dtype=bfloat16; may be repeated.")
-    ] = None,
-    step: Annotated[int | None, typer.Option(help="Training step of the model.")] = None,
-    train_seed: Annotated[int | None, typer.Option(help="Training seed of the model.")] = None,
+    concurrency: Concurrency = None,
+    engine_arg: EngineArguments = None,
+    step: Step = None,
+    train_seed: TrainSeed = None,
     as_json: Json = False,
 ) -> None:
     """Check prompt, stops, extraction, floors and noise on the smoke split before an expensive run. Exit 1 is no-go."""

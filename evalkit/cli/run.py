@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evalkit.cli.common import Json, ProtocolOption, show
+from evalkit.cli.common import Concurrency, EngineArguments, Json, ProtocolOption, Step, TrainSeed, show
 from evalkit.cli.preflight import advice, advised, preflight
 
 if TYPE_CHECKING:
@@ -34,14 +34,10 @@ def run(
     tokenizer: Annotated[
         Path | None, typer.Option(help="The model's tokenizer folder, to render prompts here.")
     ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Requests in flight; the batch of hf:.")
-    ] = None,
-    engine_arg: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for vllm: or hf:, such as dtype=bfloat16; may be repeated.")
-    ] = None,
-    step: Annotated[int | None, typer.Option(help="Training step of the model.")] = None,
-    train_seed: Annotated[int | None, typer.Option(help="Training seed of the model.")] = None,
+    concurrency: Concurrency = None,
+    engine_arg: EngineArguments = None,
+    step: Step = None,
+    train_seed: TrainSeed = None,
     watch: Annotated[
         Path | None, typer.Option(help="A training folder: its checkpoints are run in step order, as they appear.")
     ] = None,
@@ -60,7 +56,7 @@ def run(
     home = find_workspace()
     options = EngineOptions(home.root, tokenizer, concurrency, step, train_seed, engine_arguments(engine_arg or []))
     lock = api.load_protocol(protocol, home)
-    recommended = advice(home, lock, split, model)
+    recommended = advice(home, lock, split, model if watch is None else [f"{model[0].removesuffix(':')}:CHECKPOINT"])
     summaries: list[Summary] = []
     try:
         for reference in _references(model, watch, idle):

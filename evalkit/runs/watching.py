@@ -45,11 +45,8 @@ def watch(folder: Path, idle: float | None, on_wait: Callable[[str], None] = lam
         changed |= {path: moment for path in now if now[path] != before.get(path)}
         waiting = sorted((path for path in now if path not in given), key=_order)
         ready = next((path for path in waiting if moment > changed[path] and is_complete(path)), None)
-        unfinished = (
-            [path for path in waiting[: waiting.index(ready)] if moment - changed[path] < PASSED_OVER]
-            if (ready)
-            else waiting
-        )
+        ahead = waiting[: waiting.index(ready)] if ready else waiting
+        unfinished = [path for path in ahead if not ready or moment - changed[path] < PASSED_OVER]
         if ready is not None and not unfinished:
             given.add(ready)
             yield ready
