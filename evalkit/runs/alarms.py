@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from evalkit.runs.evidence import NO_FAULT, Evidence
+from evalkit.runs.folder import RunFolder
 
 EMPTY = 0.01
 TRUNCATED = 0.01
@@ -29,17 +31,20 @@ class Alarm:
     """What the share is of."""
 
 
+def run_alarms(run: RunFolder, evidence: Evidence) -> tuple[Alarm, ...]:
+    """All alarms of a finished run: of its completions, of components that depend on the batch, of its engine."""
+    beside_floor = json.loads(run.scores(evidence.lock).floor.read_text(encoding="utf-8"))
+    of_batch = batch_alarms(beside_floor.get("batch", {}))
+    return (*alarms_of(evidence), *of_batch, *engine_batch_alarms(run.engine_facts()))
+
+
 def alarms_of(evidence: Evidence) -> tuple[Alarm, ...]:
-    """All alarms of a run."""
+    """Alarms of the completions and their scores."""
     return tuple(_alarms(evidence))
 
 
-def batch_alarms(effects: Mapping[str, Mapping[str, Any]]) -> tuple[Alarm, ...]:
+def batch_alarms(effects: Mapping[str, Mapping[str, Any]]) -> Iterator[Alarm]:
     """Alarms on how values depend on the batch; `effects` as they stand beside the floor (`batch_effect.py`)."""
-    return tuple(_batch_alarms(effects))
-
-
-def _batch_alarms(effects: Mapping[str, Mapping[str, Any]]) -> Iterator[Alarm]:
     for name, effect in effects.items():
         n = effect["probed"]
         if changed := effect["changed"]:

@@ -16,7 +16,7 @@ from evalkit.engines.tokenizer import TokenizerFolder
 from evalkit.errors import Refused
 from evalkit.ledger import Event, Ledger
 from evalkit.protocol import Lock, Renderer
-from evalkit.runs.alarms import Alarm, alarms_of
+from evalkit.runs.alarms import Alarm, run_alarms
 from evalkit.runs.comparable import Side
 from evalkit.runs.controls import Control, controls
 from evalkit.runs.evidence import SUCCESS, load_evidence
@@ -193,7 +193,7 @@ def _found(
         completions=completions(first, lock, renderer),
         judged=success.len() - success.null_count(),
         successes=int(success.sum()),
-        alarms=alarms_of(seen[0]),
+        alarms=run_alarms(first, seen[0]),
         readings=answers,
         failing=failing,
         controls=floors,

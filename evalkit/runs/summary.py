@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from evalkit.protocol import Lock
-from evalkit.runs.alarms import Alarm, alarms_of, batch_alarms, engine_batch_alarms
+from evalkit.runs.alarms import Alarm, run_alarms
 from evalkit.runs.evidence import SUCCESS, SUCCESS_IF_EXCLUDED, SUCCESS_IF_WRONG, Evidence, load_evidence
 from evalkit.runs.folder import RunFolder
 from evalkit.runs.tables import REWARD
@@ -119,7 +119,6 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
     floor = stored["means"]
     mark = header["fingerprint"]
     verdict = frame[SUCCESS].is_not_null()
-    facts = run.engine_facts()
     return Summary(
         run_id=run.run_id,
         protocol=lock.id,
@@ -145,8 +144,8 @@ def summarize(run: RunFolder, lock: Lock, items: pl.DataFrame) -> Summary:
         metrics=tuple(_metrics(evidence)),
         side=tuple(_side(frame)),
         floor_items=stored["n"],
-        alarms=(*alarms_of(evidence), *batch_alarms(stored.get("batch", {})), *engine_batch_alarms(facts)),
-        engine_facts=facts,
+        alarms=run_alarms(run, evidence),
+        engine_facts=run.engine_facts(),
     )
 
 

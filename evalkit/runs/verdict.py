@@ -28,6 +28,9 @@ ALARMS: Mapping[str, tuple[float, str]] = {
     "EMPTY": (TOO_MANY, "see what ends them: the stop strings, the chat template, or the model itself"),
     "TRUNCATED": (TOO_MANY, "raise sampling.max_tokens, or add the stop string that ends an answer"),
     "UNTERMINATED_REASONING": (TOO_MANY, "raise sampling.max_tokens, or correct reasoning.start and .end"),
+    "BATCH": (1.0, "give --concurrency 1, or --engine-arg dtype=float32"),
+    "BATCH_DEPENDENT": (1.0, "compare runs only at the same sampling.n, or make the function score each by itself"),
+    "UNSTABLE": (1.0, "make the function depend on its arguments alone"),
     "SAME_TRIALS": (1.0, "serve with an engine that honours seeds, or raise the temperature"),
 }
 """Alarms of the run that are findings: the share above which they stop, and the mend."""

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from evalkit.rewards import Score, Status
-from evalkit.runs.alarms import batch_alarms
+from evalkit.runs.alarms import batch_alarms, engine_batch_alarms
 from evalkit.runs.batch_effect import PROBED, BatchEffect, batch_effects, probed_items
 
 GROUPS = [[1.0, 2.0, 4.0], [3.0, 3.0], [5.0]]
@@ -80,7 +80,7 @@ def test_the_probed_items_depend_on_their_ids_alone() -> None:
 
 def test_the_alarms_say_how_many_and_how_much() -> None:
     calm = {"probed": 128, "changed": 0, "largest": None, "unstable": 0}
-    assert batch_alarms({}) == batch_alarms({"length": calm}) == ()
+    assert [*batch_alarms({}), *batch_alarms({"length": calm})] == []
     [alarm] = batch_alarms({"length": {**calm, "changed": 12, "largest": 0.4}})
     assert (alarm.code, alarm.share, alarm.n) == ("BATCH_DEPENDENT", 12 / 128, 128)
     assert alarm.statement == (
@@ -95,3 +95,12 @@ def test_the_alarms_say_how_many_and_how_much() -> None:
 def test_a_change_between_a_value_and_none_has_no_size(largest: float | None) -> None:
     [alarm] = batch_alarms({"f": {"probed": 4, "changed": 1, "largest": largest, "unstable": 0}})
     assert (", by up to 0.25)" in alarm.statement) is (largest is not None)
+
+
+def test_an_engine_whose_batch_changes_the_likeliest_token_is_an_alarm_and_any_other_is_not() -> None:
+    effect = {"prompts": 8, "largest_logprob_difference": 0.0625, "likeliest_token_differs": 0}
+    assert [*engine_batch_alarms({}), *engine_batch_alarms({"batch_effect": effect})] == []
+    [alarm] = engine_batch_alarms({"batch_effect": {**effect, "likeliest_token_differs": 2}})
+    assert (alarm.code, alarm.share, alarm.n) == ("BATCH", 0.25, 8)
+    assert "for 2 of 8 prompts the likeliest first token is another alone than in a batch" in alarm.statement
+    assert "move by up to 0.062" in alarm.statement
