@@ -50,6 +50,7 @@ def run(
     """Run models under a protocol on a split. The same command resumes, and reuses what is finished."""
     from evalkit import api
     from evalkit.engines import EngineOptions, engine_arguments
+    from evalkit.errors import EvalkitError
     from evalkit.report import progress_line, result_line
     from evalkit.workspace import find_workspace
 
@@ -60,17 +61,24 @@ def run(
     summaries: list[Summary] = []
     try:
         for reference in _references(model, watch, idle):
-            with progress_line(reference) as tick:
-                done = api.run(
-                    lock,
-                    split,
-                    reference,
-                    repeat=repeat,
-                    purpose=purpose,
-                    options=options,
-                    on_progress=advised(tick, recommended),
-                    workspace=home,
-                )
+            try:
+                with progress_line(reference) as tick:
+                    done = api.run(
+                        lock,
+                        split,
+                        reference,
+                        repeat=repeat,
+                        purpose=purpose,
+                        options=options,
+                        on_progress=advised(tick, recommended),
+                        workspace=home,
+                    )
+            except EvalkitError as failure:
+                if watch is None or Path(reference.partition(":")[2]).is_dir():
+                    raise
+                # A trainer that keeps only its last checkpoints may remove one before its turn; the watch goes on.
+                print(f"{reference}: removed before it was evaluated; it has no result ({failure})", file=sys.stderr)
+                continue
             if done.reused:
                 print(f"{reference}: finished before, run {done.run.run_id} is reused", file=sys.stderr)
             summaries.append(api.summarize(done, purpose=purpose, workspace=home))

@@ -11,7 +11,7 @@ from evalkit.engines.base import (
     Outcome,
     Request,
 )
-from evalkit.engines.checkpoint import is_complete, step_of
+from evalkit.engines.checkpoint import is_complete, step_of, weights_folder
 from evalkit.engines.registry import FORMS, engine_arguments, engine_name, generates, make_engine
 
 __all__ = [
@@ -31,4 +31,5 @@ __all__ = [
     "is_complete",
     "make_engine",
     "step_of",
+    "weights_folder",
 ]

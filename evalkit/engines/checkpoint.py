@@ -34,6 +34,8 @@ TOKENIZER_FILES = (
 INDEX = "model.safetensors.index.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 STEP = re.compile(r"(?:^|[-_.])(?:global[-_]?)?(?:checkpoint|step|ckpt|iter)[-_]?([0-9]+)$", re.IGNORECASE)
+NESTED = ("actor", "huggingface")
+"""Where verl keeps the weights within a step."""
 DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 HASHING_THREADS = 4
 
@@ -63,18 +65,19 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """Short name: the folder and the one above it."""
-        return f"{self.folder.parent.name}/{self.folder.name}" if self.folder.parent.name else self.folder.name
+        """Short name: the checkpoint's folder and the one above it."""
+        folder = checkpoint_folder(self.folder)
+        return f"{folder.parent.name}/{folder.name}" if folder.parent.name else folder.name
 
     @property
     def step(self) -> int | None:
         """Training step, where the folder's name ends in one (`checkpoint-300`, `global_step_40`)."""
-        return step_of(self.folder.name)
+        return step_of(checkpoint_folder(self.folder).name)
 
     @property
     def lineage(self) -> str | None:
         """Name of the training folder that a numbered checkpoint lies in."""
-        return self.folder.parent.name or None if self.step is not None else None
+        return checkpoint_folder(self.folder).parent.name or None if self.step is not None else None
 
     def changed(self) -> bool:
         """Whether a file is another than the one that was hashed."""
@@ -86,6 +89,17 @@ def step_of(name: str) -> int | None:
     """The training step that a folder's name ends in; None where it does not."""
     found = STEP.search(name)
     return int(found[1]) if found else None
+
+
+def weights_folder(checkpoint: Path) -> Path:
+    """Where a trainer put the model's files within a numbered checkpoint: in it, or deeper as verl does."""
+    nested = checkpoint.joinpath(*NESTED)
+    return nested if nested.is_dir() else checkpoint
+
+
+def checkpoint_folder(weights: Path) -> Path:
+    """The numbered checkpoint that a folder of weights belongs to: itself, or the one that verl nested it in."""
+    return weights.parents[len(NESTED) - 1] if weights.parts[-len(NESTED) :] == NESTED else weights
 
 
 def read_checkpoint(locator: str, root: Path, flag: str) -> Checkpoint:

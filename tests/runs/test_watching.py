@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from evalkit.cli.app import app
+from evalkit.engines.checkpoint import read_checkpoint
 from evalkit.errors import BadInput
 from evalkit.runs.watching import watch
+from tests.e2e.support import new_bench
 
 EXAMPLE = Path("examples/arithmetic-grpo/checkpoints/hackable-s0-step-240")
 
@@ -62,6 +66,28 @@ def test_one_that_appears_later_is_found(tmp_path: Path) -> None:
     assert names(watch(tmp_path, 1.0)) == ["checkpoint-5"]
 
 
+def test_weights_that_verl_nests_in_a_step_are_found_under_that_step(tmp_path: Path) -> None:
+    nested = tmp_path / "global_step_40" / "actor" / "huggingface"
+    shutil.copytree(EXAMPLE, nested)
+    assert list(watch(tmp_path, 0.2)) == [nested]
+    checkpoint = read_checkpoint(str(nested), tmp_path, "--model")
+    assert (checkpoint.step, checkpoint.name) == (40, f"{tmp_path.name}/global_step_40")
+
+
 def test_no_folder_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no such folder; give the folder that training writes"):
         next(watch(tmp_path / "gone", 0))
+
+
+def test_a_checkpoint_removed_before_its_turn_is_named_and_the_watch_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = new_bench(tmp_path / "ws")
+    monkeypatch.chdir(bench.root)
+    gone = tmp_path / "s0" / "checkpoint-40"
+    monkeypatch.setattr("evalkit.runs.watch", lambda *_: iter([gone, gone.with_name("checkpoint-80")]))
+    command = ["run", "arithmetic@1", "--split", "dev", "--model", "hf", "--watch", str(gone.parent), "--idle", "0"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0
+    told = [line for line in done.stderr.splitlines() if "removed before it was evaluated" in line]
+    assert [line.partition(": ")[0] for line in told] == [f"hf:{gone}", f"hf:{gone.with_name('checkpoint-80')}"]
