@@ -13,6 +13,7 @@ from evalkit.stats.missing import Bounds, mean_bounds
 from evalkit.stats.paired import Discordance, SignFlip, discordant_pairs, paired_difference, sign_flip_test
 from evalkit.stats.passk import best_at_k, pass_at_k, pass_hat_k
 from evalkit.stats.planning import expected_maximum, minimum_detectable_effect, selection_optimism
+from evalkit.stats.raters import fleiss_kappa, icc, krippendorff_alpha
 from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
@@ -30,8 +31,11 @@ __all__ = [
     "design_effect",
     "discordant_pairs",
     "expected_maximum",
+    "fleiss_kappa",
     "group_shares",
+    "icc",
     "independent_standard_error",
+    "krippendorff_alpha",
     "maj_at_k",
     "mean_bounds",
     "minimum_detectable_effect",
