@@ -12,6 +12,17 @@ from evalkit.stats.majority import maj_at_k
 from evalkit.stats.means import cluster_mean, cluster_standard_error, independent_standard_error
 from evalkit.stats.missing import Bounds, mean_bounds
 from evalkit.stats.paired import Discordance, SignFlip, discordant_pairs, paired_difference, sign_flip_test
+from evalkit.stats.pairwise import (
+    Pairs,
+    TieCalibration,
+    acc_eq,
+    auc,
+    best_epsilon,
+    ordering_accuracy,
+    pairs_within,
+    preference_accuracy,
+    tie_calibration,
+)
 from evalkit.stats.passk import best_at_k, pass_at_k, pass_hat_k
 from evalkit.stats.planning import expected_maximum, minimum_detectable_effect, selection_optimism
 from evalkit.stats.raters import fleiss_kappa, icc, krippendorff_alpha
@@ -19,6 +30,15 @@ from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "Pairs",
+    "TieCalibration",
+    "acc_eq",
+    "auc",
+    "best_epsilon",
+    "ordering_accuracy",
+    "pairs_within",
+    "preference_accuracy",
+    "tie_calibration",
     "correlation",
     "correlation_difference",
     "influence",
