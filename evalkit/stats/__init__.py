@@ -5,6 +5,7 @@
 3. A missing value is the caller's business: NaN raises ValueError, and what is dropped is counted above this room.
 """
 
+from evalkit.stats.comparing import Test, adjust, mcnemar, perm_both, williams
 from evalkit.stats.correlation import correlation, correlation_difference, influence, partial_correlation
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.groups import GroupShares, design_effect, group_shares
@@ -31,6 +32,11 @@ from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "Test",
+    "adjust",
+    "mcnemar",
+    "perm_both",
+    "williams",
     "ClassScores",
     "Classification",
     "classification",
