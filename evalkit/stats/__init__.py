@@ -10,6 +10,21 @@ from evalkit.stats.correlation import correlation, correlation_difference, influ
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.groups import GroupShares, design_effect, group_shares
 from evalkit.stats.kappa import Classification, ClassScores, classification, cohen_kappa, unshared_labels
+from evalkit.stats.levels import (
+    GroupedCorrelation,
+    Shares,
+    Stratified,
+    Stratum,
+    SystemCorrelation,
+    TopShare,
+    covariance_shares,
+    grouped_correlation,
+    sign_reversed,
+    stratified_correlation,
+    system_correlation,
+    top_share_correlation,
+    within_correlation,
+)
 from evalkit.stats.majority import maj_at_k
 from evalkit.stats.means import cluster_mean, cluster_standard_error, independent_standard_error
 from evalkit.stats.missing import Bounds, mean_bounds
@@ -32,6 +47,19 @@ from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "GroupedCorrelation",
+    "Shares",
+    "Stratified",
+    "Stratum",
+    "SystemCorrelation",
+    "TopShare",
+    "covariance_shares",
+    "grouped_correlation",
+    "sign_reversed",
+    "stratified_correlation",
+    "system_correlation",
+    "top_share_correlation",
+    "within_correlation",
     "Test",
     "adjust",
     "mcnemar",

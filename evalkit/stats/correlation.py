@@ -61,25 +61,44 @@ def correlation(x: ArrayLike, y: ArrayLike, clusters: ArrayLike, *, kind: Kind, 
     Sources: Kendall 1970, "Rank Correlation Methods"; Hampel 1974 for influence functions, Hájek's projection for
     pairs; Cameron & Miller 2015 for CR1 with t(G − 1); Fisher 1915 for z = artanh r.
     """
-    first, second = _two(x, y)
+    first, second = two(x, y)
     groups = clusters_of(clusters, first.size)
-    value, moves, why = _influence(first, second, kind)
-    return _estimate(value, moves, groups, NAMES[kind], why, level)
+    value, moves, why = influence(first, second, kind=kind)
+    if value is None:
+        return undefined(first.size, groups.count, NAMES[kind], why)
+    return interval_of(value, moves, groups, NAMES[kind], level)
 
 
-def influence(x: ArrayLike, y: ArrayLike, *, kind: Kind) -> tuple[float | None, FloatArray]:
-    """The correlation, and how far each observation moves it: shape (n,), mean zero.
+def influence(x: ArrayLike, y: ArrayLike, *, kind: Kind) -> tuple[float | None, FloatArray, str]:
+    """The correlation, how far each observation moves it, shape (n,), mean zero, and why it is undefined.
 
     The standard error of independent observations is √(Σ φ²)/n; of clusters, √(Σ_g (Σ_{i in g} φ_i)²)/n.
 
     Returns:
-        `None` and NaN where the correlation is undefined.
+        `None`, NaN and the reason where the correlation is undefined; the reason is empty otherwise.
 
     Raises:
         ValueError: as `correlation`.
     """
-    value, moves, _ = _influence(*_two(x, y), kind)
-    return value, moves
+    first, second = two(x, y)
+    why = _constant(first, second)
+    if _known(kind) and why:
+        return None, np.full(first.size, math.nan), why
+    if kind == "pearson":
+        return *from_moments(_scaled(first), _scaled(second)), ""
+    if kind == "spearman":
+        u, v = mid_ranks(first) / first.size, mid_ranks(second) / second.size
+        u, v = u - u.mean(), v - v.mean()
+        cross = _rank_shift(first, v) + _rank_shift(second, u)
+        value, moves = _moment_ratio(u, v, cross, 2 * _rank_shift(first, u), 2 * _rank_shift(second, v))
+        return value, moves, ""
+    shares = pair_counts(first, second).shares()
+    scale = 1.0
+    if kind == "kendall_c":
+        distinct = min(np.unique(first).size, np.unique(second).size)
+        scale = (first.size - 1) / first.size * distinct / (distinct - 1)
+    # Each pair has two members, hence the 2 of Hájek's projection.
+    return _of_pairs(shares, kind, 2.0, scale)
 
 
 def correlation_difference(
@@ -98,11 +117,11 @@ def correlation_difference(
     Raises:
         ValueError: as `correlation`.
     """
-    first, target = _two(a, y)
-    second, _ = _two(b, y)
+    first, target = two(a, y)
+    second, _ = two(b, y)
     groups, method = clusters_of(clusters, first.size), f"difference of {NAMES[_known(kind)]}, b − a"
-    value_a, moves_a, why_a = _influence(first, target, kind)
-    value_b, moves_b, why_b = _influence(second, target, kind)
+    value_a, moves_a, why_a = influence(first, target, kind=kind)
+    value_b, moves_b, why_b = influence(second, target, kind=kind)
     if value_a is None or value_b is None:
         return undefined(first.size, groups.count, method, why_a or why_b)
     return linear_interval(value_b - value_a, moves_b - moves_a, groups, method, level, bounds=(-2, 2))
@@ -135,7 +154,7 @@ def partial_correlation(
     Raises:
         ValueError: as `correlation`; controls of another length.
     """
-    first, second = _two(x, y)
+    first, second = two(x, y)
     z: FloatArray = np.asarray(controls, dtype=np.float64)
     z = z[:, None] if z.ndim == 1 else z
     if z.ndim != 2 or z.shape[0] != first.size:
@@ -166,7 +185,7 @@ def partial_correlation(
     cross = through_u(rest_v) + through_v(rest_u)
     value, moves = _moment_ratio(rest_u, rest_v, cross, 2 * through_u(rest_u), 2 * through_v(rest_v))
     moves = moves * math.sqrt((n - 1) / (n - k - 1))
-    return _estimate(value, moves, groups, method, "", level)
+    return interval_of(value, moves, groups, method, level)
 
 
 def linear_interval(
@@ -189,14 +208,10 @@ def linear_interval(
     return Estimate(value, low, high, moves.size, groups.count, method)
 
 
-def _estimate(
-    value: float | None, moves: FloatArray, groups: Clusters, method: str, why: str, level: float
-) -> Estimate:
-    """The Fisher-z interval of a correlation."""
+def interval_of(value: float, moves: FloatArray, groups: Clusters, method: str, level: float) -> Estimate:
+    """The Fisher-z interval of a correlation from its influence functions."""
     check_fraction(level, "level")
     n, g = moves.size, groups.count
-    if value is None:
-        return undefined(n, g, method, why)
     method = _with_error(f"{method}; Fisher z", g, level)
     if abs(value) >= 1 - ROUNDING:
         return Estimate(math.copysign(1.0, value), None, None, n, g, method, "no error is visible at ±1")
@@ -225,46 +240,41 @@ def _with_error(method: str, g: int, level: float) -> str:
     return f"{method}; CR1 of influence functions over clusters, t({g - 1}), {100 * level:g} %{few}"
 
 
-def _influence(x: FloatArray, y: FloatArray, kind: Kind) -> tuple[float | None, FloatArray, str]:
-    why = _constant(x, y)
-    nothing = np.full(x.size, math.nan)
-    if _known(kind) and why:
-        return None, nothing, why
-    if kind == "pearson":
-        u, v = _scaled(x), _scaled(y)
-        value, moves = _moment_ratio(u - u.mean(), v - v.mean(), *[np.zeros(x.size)] * 3)
-        return value, moves, ""
-    if kind == "spearman":
-        u, v = mid_ranks(x) / x.size, mid_ranks(y) / y.size
-        u, v = u - u.mean(), v - v.mean()
-        cross = _rank_shift(x, v) + _rank_shift(y, u)
-        value, moves = _moment_ratio(u, v, cross, 2 * _rank_shift(x, u), 2 * _rank_shift(y, v))
-        return value, moves, ""
-    return _of_pairs(x, y, kind)
+def tau_b_of_pairs(x: FloatArray, y: FloatArray) -> tuple[float | None, FloatArray, str]:
+    """As `influence` of tau-b, over given pairs: differences first − second, shape (pairs,); a share of all pairs moves
+    with each."""
+    dx, dy = np.sign(x), np.sign(y)
+    kinds = (dx * dy > 0, dx * dy < 0, (dx == 0) & (dy != 0), (dx != 0) & (dy == 0), (dx == 0) & (dy == 0))
+    shares = np.stack(kinds).astype(np.float64)
+    constant = [name for name, d in (("x", dx), ("y", dy)) if not d.any()]
+    if constant:
+        return None, np.full(x.size, math.nan), f"{' and '.join(constant)} constant within every group"
+    return _of_pairs(shares, "kendall_b", 1.0, 1.0)
 
 
-def _of_pairs(x: FloatArray, y: FloatArray, kind: Kind) -> tuple[float | None, FloatArray, str]:
-    n = x.size
-    c, d, tied_x, tied_y, _ = shares = pair_counts(x, y).shares()
+def _of_pairs(shares: FloatArray, kind: Kind, members: float, scale: float) -> tuple[float | None, FloatArray, str]:
+    """A statistic of the five kinds of pairs, whose shares by observation (or by pair) are given."""
+    c, d, tied_x, tied_y, _ = shares
     mean = shares.mean(axis=1)
     above, moved = mean[0] - mean[1], c - d - (mean[0] - mean[1])
-    scale = 1.0
     if kind == "kendall_b":
-        squares = (mean[0] + mean[1] + mean[3], mean[0] + mean[1] + mean[2])
-        value = above / math.sqrt(squares[0] * squares[1])
-        relative = (c + d + tied_y - squares[0]) / squares[0] + (c + d + tied_x - squares[1]) / squares[1]
-        # Each pair has two members, hence the 2 of Hájek's projection.
-        return value, 2 * (moved / math.sqrt(squares[0] * squares[1]) - value / 2 * relative), ""
+        untied_x, untied_y = c + d + tied_y, c + d + tied_x
+        root = math.sqrt(untied_x.mean() * untied_y.mean())
+        relative = untied_x / untied_x.mean() + untied_y / untied_y.mean() - 2
+        return above / root, members * (moved / root - above / root / 2 * relative), ""
     if kind == "gamma" or kind == "somers_d":
         below = c + d + (tied_y if kind == "somers_d" else 0)
         if not below.mean() > 0:
-            return None, np.full(n, math.nan), "no pair differs in both x and y"
+            return None, np.full(c.size, math.nan), "no pair differs in both x and y"
         value = above / below.mean()
-        return value, 2 * (moved - value * (below - below.mean())) / below.mean(), ""
-    if kind == "kendall_c":
-        distinct = min(np.unique(x).size, np.unique(y).size)
-        scale = (n - 1) / n * distinct / (distinct - 1)
-    return above * scale, 2 * scale * moved, ""
+        return value, members * (moved - value * (below - below.mean())) / below.mean(), ""
+    return above * scale, members * scale * moved, ""
+
+
+def from_moments(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
+    """Pearson's r and its influence, of x and y that are not constant."""
+    nothing = np.zeros(x.size)
+    return _moment_ratio(x - x.mean(), y - y.mean(), nothing, nothing, nothing)
 
 
 def _moment_ratio(
@@ -330,7 +340,7 @@ def _known(kind: Kind) -> Kind:
     return kind
 
 
-def _two(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def two(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
     first, second = finite_vector(x, "x"), finite_vector(y, "y")
     if first.size != second.size:
         raise ValueError(f"x and y: {first.size} and {second.size} values; pair them first")

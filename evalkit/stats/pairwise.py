@@ -142,7 +142,7 @@ def auc(scores: ArrayLike, positive: ArrayLike, clusters: ArrayLike, *, level: f
     if x.size == 0 or label.min() == label.max():
         there = "no observations" if x.size == 0 else f"all {x.size} labels are {label[0]:g}"
         return undefined(x.size, groups.count, method, f"{there}; both classes are needed")
-    value, moves = influence(label, x, kind="somers_d")
+    value, moves, _ = influence(label, x, kind="somers_d")
     if value is None:
         return Estimate(0.5, None, None, x.size, groups.count, method, "all scores are equal")
     return linear_interval((value + 1) / 2, moves / 2, groups, method, level, bounds=(0.0, 1.0))
