@@ -26,14 +26,14 @@ def watch(folder: Path, idle: float | None, on_wait: Callable[[str], None] = lam
     """The folders of weights of the complete checkpoints of `folder`, each once, lowest step first; waits for more.
 
     Args:
-        folder: a training folder.
+        folder: a training folder; where only its parent is there, training has yet to make it.
         idle: ends after so many seconds without a new checkpoint; None never ends.
         on_wait: told what is waited for, whenever that changes.
 
     Raises:
         BadInput: no such folder.
     """
-    if not folder.is_dir():
+    if not folder.is_dir() and (folder.exists() or not folder.absolute().parent.is_dir()):
         raise BadInput(f"--watch {folder}: no such folder; give the folder that training writes its checkpoints into")
     given: set[Path] = set()
     before: Look = {}
@@ -68,6 +68,8 @@ def _order(path: Path) -> tuple[int, str]:
 
 def _look(folder: Path) -> Look:
     found: Look = {}
+    if not folder.is_dir():
+        return found
     for path in folder.iterdir():
         if step_of(path.name) is None or not path.is_dir():
             continue

@@ -76,7 +76,14 @@ def test_weights_that_verl_nests_in_a_step_are_found_under_that_step(tmp_path: P
 
 def test_no_folder_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no such folder; give the folder that training writes"):
-        next(watch(tmp_path / "gone", 0))
+        next(watch(tmp_path / "gone" / "run", 0))
+
+
+def test_a_folder_that_training_has_yet_to_make_is_waited_for(tmp_path: Path) -> None:
+    watching = watch(tmp_path / "run", None)
+    threading.Timer(0.2, checkpoint, (tmp_path / "run", 40)).start()
+    assert next(watching).name == "checkpoint-40"
+    assert list(watch(tmp_path / "never", 0.1)) == []
 
 
 def test_a_checkpoint_removed_before_its_turn_is_named_and_the_watch_goes_on(
