@@ -122,6 +122,7 @@ def grouped_correlation(
     *,
     kind: Kind,
     weights: Weights = "equal",
+    without: Literal["exclude", "zero"] = "exclude",
     level: float = 0.95,
 ) -> GroupedCorrelation:
     """Mean over groups of the correlation within each.
@@ -135,6 +136,8 @@ def grouped_correlation(
         clusters: shape (n,), a label per observation.
         kind: the statistic.
         weights: every group alike, or by its number of observations.
+        without: groups without a correlation are left out, or, where x or y is constant, counted as 0: a reward that
+            does not tell a prompt's responses apart agrees with nobody about them. Groups of one are always left out.
         level: coverage, between 0 and 1.
 
     Raises:
@@ -146,7 +149,11 @@ def grouped_correlation(
     cells, units = clusters_of(groups, first.size), clusters_of(clusters, first.size)
     method = f"mean over groups of {NAMES[kind]}, {'equal weights' if weights == 'equal' else 'weights by group size'}"
     values, causes = _by_group(first, second, cells, kind)
-    defined, sizes = ~np.isnan(values), np.bincount(cells.codes, minlength=cells.count).astype(np.float64)
+    sizes = np.bincount(cells.codes, minlength=cells.count).astype(np.float64)
+    if without == "zero":
+        method = f"{method}, constant groups as 0"
+        values = np.where(np.isnan(values) & (sizes > 1), 0.0, values)
+    defined = ~np.isnan(values)
     if not defined.any():
         return GroupedCorrelation(undefined(0, 0, method, "no group has a correlation"), cells.count, causes)
     share = np.where(defined, 1.0 if weights == "equal" else sizes, 0.0)
@@ -159,7 +166,8 @@ def grouped_correlation(
     moves = np.zeros(first.size)
     for code, rows in enumerate(_members(cells)):
         if defined[code]:
-            moves[rows] = influence(first[rows], second[rows], kind=kind)[1] * share[code] / rows.size
+            moved = influence(first[rows], second[rows], kind=kind)[1]
+            moves[rows] = np.nan_to_num(moved) * share[code] / rows.size
     moves = moves[used] * np.count_nonzero(used)
     mean, crossing = float(share @ np.nan_to_num(values)), clusters_of(units.codes[used], moves.size)
     estimate = replace(interval_of(mean, moves, crossing, method, level), n=int(np.count_nonzero(defined)))

@@ -93,6 +93,9 @@ def test_groups_without_a_correlation_are_counted_by_cause() -> None:
     found = grouped_correlation(x, y, groups, groups, kind="pearson")
     assert found.estimate.value is None
     assert found.undefined == {"x is constant": 1, "y is constant": 2, "fewer than two observations": 1}
+    x[0] = 0
+    zeroed = grouped_correlation(x, y, groups, groups, kind="pearson", without="zero").estimate
+    assert (zeroed.value, zeroed.n) == (pytest.approx(1 / 3), 3)  # 1, 0 and 0; the group of one is left out
 
 
 def test_a_group_mean_over_crossed_clusters_knows_that_prompts_are_shared() -> None:
