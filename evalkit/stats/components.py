@@ -1,0 +1,277 @@
+"""What the components of a weighted sum contribute: to its variance, to any statistic of it, and by being there.
+
+1. The total is R = Σ w_k c_k, over items in which every component has a value.
+2. Shares of a variance add up to 1 and may be negative: such a component takes away what others bring.
+3. A trainer that normalises within a prompt sees only the variance within prompts. A component may own all of that and
+   nothing of the variance between them, or the reverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
+from evalkit.stats.bootstrap import NO_RNG, Rows, cluster_resamples, from_draws, own_clusters, with_interval
+from evalkit.stats.ceiling import scores_with_missing
+from evalkit.stats.clusters import Clusters, clusters_of
+from evalkit.stats.estimate import Estimate, undefined
+from evalkit.stats.means import ROUNDING, cluster_mean
+
+Statistic = Callable[[FloatArray, Rows], float]
+MOST_SHAPLEY = 6
+
+
+@dataclass(frozen=True, slots=True)
+class MissingShift:
+    """What a missing component does to a total that is summed without it."""
+
+    missing: Estimate
+    """Share of items without this component, in [0, 1]."""
+    shift: float | None
+    """−w · mean component in standard deviations of the total, both over complete items; `None` where that deviation is
+    0 or no item is complete."""
+    mixed_groups: float | None
+    """Share of groups in which some items have it and some do not: there the shift is mistaken for a difference in
+    quality. `None` without groups."""
+
+
+def weighted_total(components: Mapping[str, ArrayLike], weights: Mapping[str, float]) -> FloatArray:
+    """Σ w_k c_k over the components that have a weight: shape (n,).
+
+    Raises:
+        ValueError: as `variance_shares`.
+    """
+    return np.asarray(_weighted(components, weights).sum(axis=1))
+
+
+def variance_shares(
+    components: Mapping[str, ArrayLike],
+    weights: Mapping[str, float],
+    *,
+    groups: ArrayLike | None = None,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
+    draws: int = 1000,
+    rng: np.random.Generator | None = None,
+) -> dict[str, Estimate]:
+    """Share of each component in the variance of the total: w_k Cov(c_k, R) / Var R, exact, summing to 1.
+
+    Args:
+        components: by name, shape (n,) each, no NaN.
+        weights: by name, one for each component.
+        groups: shape (n,), the prompt of each item, for shares of the variance within prompts; None for the whole.
+        clusters: shape (n,), a label per item, in which prompts stay whole; None for the groups, or for items where
+            there are none.
+        level, draws, rng: of the percentile bootstrap; no rng, no interval.
+
+    Returns:
+        undefined where the total does not vary.
+
+    Raises:
+        ValueError: no components, arrays of different lengths, a weight without component or the reverse, NaN or
+            infinite values, a group in two clusters, or level outside (0, 1).
+    """
+    parts = _weighted(components, weights)
+    n = parts.shape[0]
+    check_fraction(level, "level")
+    method = "share of the variance of the total"
+    if groups is not None:
+        method += " within groups"
+        of_groups = clusters_of(groups, n)
+        parts = _within(parts, of_groups)
+        units = of_groups if clusters is None else clusters_of(clusters, n)
+        clusters_of_groups(of_groups, units)
+    else:
+        units = own_clusters(clusters, n)
+    scale = float(np.abs(parts).max(initial=0.0))
+    shares = _shares(parts)
+    if n == 0 or parts.sum(axis=1).std() <= ROUNDING * scale:
+        where = " within groups" if groups is not None else ""
+        nothing = undefined(n, units.count, method, f"the total of {n} items does not vary{where}")
+        return dict.fromkeys(components, nothing)
+    drawn = None
+    if rng is not None and units.count > 1:
+        drawn = np.array([_shares(parts[rows]) for rows in cluster_resamples(units, draws, rng)])
+    results = {}
+    for k, name in enumerate(components):
+        value = float(shares[k])
+        if drawn is None:
+            why = NO_RNG if rng is None else "one cluster; an interval needs two or more"
+            results[name] = Estimate(value, None, None, n, units.count, method, why)
+        else:
+            results[name] = from_draws(value, drawn[:, k], n=n, n_clusters=units.count, method=method, level=level)
+    return results
+
+
+def shapley(names: Sequence[str], value: Callable[[frozenset[str]], float]) -> dict[str, float | None]:
+    """Shapley value of each name in any function of sets of names, exact over all sets.
+
+    φ_k = Σ_S |S|! (m − |S| − 1)! / m! · (v(S ∪ k) − v(S)); their sum is v(all) − v(none). Source: Shapley 1953; for R²
+    these are the LMG shares.
+
+    Args:
+        names: 1 to 6, distinct.
+        value: of a set of them, for example how the sum of these components agrees with people; NaN where undefined. It
+            is asked for each set once.
+
+    Returns:
+        `None` for all where the value of any set is undefined.
+
+    Raises:
+        ValueError: no names, more than 6, or one twice.
+    """
+    m = len(names)
+    if not 1 <= m <= MOST_SHAPLEY or len(set(names)) != m:
+        raise ValueError(f"names: {m}; expected 1 to {MOST_SHAPLEY} distinct ones for {2**m} sets")
+    sets = [frozenset(chosen) for size in range(m + 1) for chosen in combinations(names, size)]
+    worth = {of: float(value(of)) for of in sets}
+    if not all(math.isfinite(v) for v in worth.values()):
+        return dict.fromkeys(names, None)
+
+    def weight(size: int) -> float:
+        return math.factorial(size) * math.factorial(m - size - 1) / math.factorial(m)
+
+    return {
+        name: sum(weight(len(of)) * (worth[of | {name}] - worth[of]) for of in sets if name not in of) for name in names
+    }
+
+
+def drop_one(
+    components: Mapping[str, ArrayLike],
+    weights: Mapping[str, float],
+    statistic: Statistic,
+    *,
+    clusters: ArrayLike | None = None,
+    level: float = 0.95,
+    draws: int = 1000,
+    rng: np.random.Generator | None = None,
+) -> dict[str, Estimate]:
+    """What a statistic of the total loses without each component: statistic(R) − statistic(R − w_k c_k), paired.
+
+    Args:
+        components, weights: as `variance_shares`.
+        statistic: of the totals of some items and their row numbers, by which to look up labels or prompts; NaN where
+            undefined. Rows repeat in resamples.
+        clusters: shape (n,), a label per item; None where items are independent.
+        level, draws, rng: of the percentile bootstrap; no rng, no interval.
+
+    Returns:
+        Above 0 where the component helps; undefined where the statistic is, with or without the component.
+
+    Raises:
+        ValueError: as `variance_shares`.
+    """
+    parts = _weighted(components, weights)
+    n = parts.shape[0]
+    check_fraction(level, "level")
+    units, everything = own_clusters(clusters, n), np.arange(n)
+    total = parts.sum(axis=1)
+    seed = None if rng is None else int(rng.integers(2**63))
+    results = {}
+    for k, name in enumerate(components):
+        rest = np.delete(parts, k, axis=1).sum(axis=1)
+
+        def loss(rows: Rows, rest: FloatArray = rest) -> float:
+            return float(statistic(total[rows], rows)) - float(statistic(rest[rows], rows))
+
+        value = loss(everything) if n else math.nan
+        method = f"statistic of the total minus that without {name}, paired"
+        if not math.isfinite(value):
+            results[name] = undefined(n, units.count, method, f"the statistic is undefined with or without {name}")
+            continue
+        same = None if seed is None else np.random.default_rng(seed)
+        results[name] = with_interval(value, loss, units, n=n, method=method, level=level, draws=draws, rng=same)
+    return results
+
+
+def missing_shifts(
+    components: Mapping[str, ArrayLike],
+    weights: Mapping[str, float],
+    clusters: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    level: float = 0.95,
+) -> dict[str, MissingShift]:
+    """How often each component is missing, and how far the total moves where it is left out of the sum.
+
+    Args:
+        components: by name, shape (n,) each, NaN where missing.
+        weights: by name, one for each component.
+        clusters: shape (n,), a label per item.
+        groups: shape (n,), the prompt of each item; None where there are none.
+        level: coverage, between 0 and 1.
+
+    Raises:
+        ValueError: as `variance_shares`, NaN allowed.
+    """
+    parts = _weighted(components, weights, missing=True)
+    n = parts.shape[0]
+    units = clusters_of(clusters, n)
+    complete = parts[~np.isnan(parts).any(axis=1)]
+    spread = float(complete.sum(axis=1).std(ddof=1)) if complete.shape[0] > 1 else 0.0
+    visible = spread > ROUNDING * float(np.abs(complete).max(initial=0.0))
+    absent = np.isnan(parts)
+    shares = {}
+    for k, name in enumerate(components):
+        mixed = None
+        if groups is not None and n:
+            of_groups = clusters_of(groups, n)
+            share = of_groups.sums(absent[:, k].astype(float)) / of_groups.sums(np.ones(n))
+            mixed = float(np.mean((share > 0) & (share < 1)))
+        shares[name] = MissingShift(
+            cluster_mean(absent[:, k].astype(float), units.codes, level=level, bounds=(0.0, 1.0)),
+            -float(complete[:, k].mean()) / spread if visible else None,
+            mixed,
+        )
+    return shares
+
+
+def clusters_of_groups(groups: Clusters, clusters: Clusters) -> np.ndarray:
+    """The cluster of each group, shape (groups.count,).
+
+    Raises:
+        ValueError: a group in two clusters.
+    """
+    of = np.zeros(groups.count, dtype=np.intp)
+    of[groups.codes] = clusters.codes
+    if np.any(of[groups.codes] != clusters.codes):
+        raise ValueError("clusters: the items of one group are in two clusters")
+    return of
+
+
+def _weighted(
+    components: Mapping[str, ArrayLike], weights: Mapping[str, float], *, missing: bool = False
+) -> FloatArray:
+    """w_k c_k: shape (n, components)."""
+    if not components:
+        raise ValueError("components: none given")
+    if set(components) != set(weights):
+        raise ValueError(f"weights: for {', '.join(sorted(weights))}; expected {', '.join(sorted(components))}")
+    check = scores_with_missing if missing else finite_vector
+    columns = {name: check(values, name) for name, values in components.items()}
+    if len({column.size for column in columns.values()}) > 1:
+        sizes = ", ".join(f"{column.size} {name}" for name, column in columns.items())
+        raise ValueError(f"components: {sizes}; expected as many values of each")
+    factors = finite_vector([weights[name] for name in components], "weights")
+    return np.column_stack(list(columns.values())) * factors
+
+
+def _within(parts: FloatArray, groups: Clusters) -> FloatArray:
+    sizes = groups.sums(np.ones(parts.shape[0]))
+    means = np.stack([groups.sums(parts[:, k]) / sizes for k in range(parts.shape[1])], axis=1)
+    return np.asarray(parts - means[groups.codes])
+
+
+def _shares(parts: FloatArray) -> FloatArray:
+    if parts.shape[0] == 0:
+        return np.full(parts.shape[1], np.nan)
+    centred = parts - parts.mean(axis=0)
+    total = centred.sum(axis=1)
+    variance = float(total @ total)
+    return np.asarray(centred.T @ total / variance) if variance > 0 else np.full(parts.shape[1], np.nan)
