@@ -100,6 +100,12 @@ class TokenizerFolder:
         """Texts that are special tokens: they are left out when a completion is made into text."""
         return {token.content for token in self._loaded.get_added_tokens_decoder().values() if token.special}
 
+    def affixes(self) -> tuple[list[int], list[int]]:
+        """Ids that the tokenizer itself puts in front of a text and after it, as it then did in training."""
+        plain, whole = self.encode("a"), list(self._loaded.encode("a").ids)
+        at = next((i for i in range(len(whole)) if whole[i : i + len(plain)] == plain), 0)
+        return whole[:at], whole[at + len(plain) :]
+
     def adds_bos(self) -> bool:
         """Whether the tokenizer itself puts its BOS in front of a text, as it then did in training."""
         if self.bos_token is None:
