@@ -114,8 +114,8 @@ def mark_of(seed: int, call: str, texts: Sequence[str]) -> str:
 
 
 def messages_of(spec: JudgeSpec, row: PairRow | PointRow, order: Order, mark: str) -> Messages:
-    """The turns of one call; under `ba` the judge sees `b` as answer A. Lone surrogates, which JSON cannot carry, become
-    U+FFFD."""
+    """The turns of one call; under `ba` the judge sees `b` as answer A. A lone surrogate, which JSON does not carry,
+    becomes U+FFFD."""
     if isinstance(row, PairRow):
         first, second = (row.a, row.b) if order == "ab" else (row.b, row.a)
         parts = {"TASK": row.task, "ANSWER A": first, "ANSWER B": second}

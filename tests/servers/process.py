@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(__file__).with_name("openai_server.py")
+JUDGE = Path(__file__).with_name("judge_server.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,11 @@ class RunningServer:
         """Model reference for `--model`."""
         return f"openai:tiny@http://127.0.0.1:{self.port}/v1"
 
+    @property
+    def judge(self) -> str:
+        """Reference of the judge that `JUDGE` serves."""
+        return f"openai:judge@http://127.0.0.1:{self.port}/v1"
+
     def control(self, **changes: Any) -> dict[str, Any]:
         """Change its behaviour; what it has seen so far."""
         request = urllib.request.Request(
@@ -38,10 +44,10 @@ class RunningServer:
 
 
 @contextmanager
-def serve(**behaviour: Any) -> Iterator[RunningServer]:
+def serve(program: Path = PROGRAM, **behaviour: Any) -> Iterator[RunningServer]:
     """A server with this behaviour, ended on leaving; it also ends when this process does."""
     process = subprocess.Popen(
-        [sys.executable, str(PROGRAM), json.dumps(behaviour)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(program), json.dumps(behaviour)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
