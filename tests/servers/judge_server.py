@@ -3,7 +3,7 @@
 It reads the answers between their marks and finds in each a quality, `q=0.7`, nothing being 0. A reply follows from
 that and from the behaviour: `mode` `fair`, `first` (always A), `tie`, `obeys` (does what an answer orders), `echo`
 (repeats all it is given, then judges), `echo_only`, `both` (two verdicts), `empty`, `prose` (no verdict line), `long`
-(cut for length), `off` (off the scale); `fail`: status for requests that hold `fail_on`; `latency`.
+(cut for length), `off` (off the scale), `knows` (`right 7` is worth nothing in any task but 7); `fail`: status for requests that hold `fail_on`; `latency`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ class Server:
 def reply(body: str, mode: str, points: bool) -> str:
     found = re.findall(r"<<(ANSWER ?[AB]?) ([0-9a-f]{16})>>\n(.*?)\n<</\1 \2>>", body, re.DOTALL)
     answers = {name: text for name, _, text in found}
+    if mode == "knows":
+        task = re.search(r"task (\d+)\n", body)
+        answers = {name: text if task and f"right {task[1]} " in text else "" for name, text in answers.items()}
     verdict = f"SCORE: {score(answers['ANSWER'], mode):g}" if points else f"VERDICT: {choice(answers, mode)}"
     other = ("SCORE: 2" if verdict != "SCORE: 2" else "SCORE: 3") if points else "VERDICT: TIE"
     return {
