@@ -1,6 +1,7 @@
 """What an answer is worth: components, the processes that run them, the composite, and side metrics.
 
 Light on purpose: a name is imported when it is first used, so that a scorer process loads what it runs and no more.
+Scorers that are models need the engines, so they are not named here: `reward_model` and `judging` are their surface.
 """
 
 from __future__ import annotations

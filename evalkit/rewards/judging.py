@@ -15,6 +15,12 @@ from evalkit.rewards.judge_text import JudgeSpec, PairRow, PointRow
 Result = PairVerdict | PointScore
 
 
+__all__ = [
+    "FloorTest", "Judge", "JudgeIdentity", "JudgeOptions", "JudgeSpec", "Judged", "PairRow", "PairVerdict", "PointRow",
+    "PointScore", "judge_rows", "judge_rows_async",
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
     """All rows of one judging."""

@@ -29,6 +29,11 @@ from evalkit.rewards.findings import Finding, ranked
 from evalkit.rewards.reward_findings import Tally, Value, moved
 from evalkit.rewards.reward_rows import Overflow, RewardRow, RowEncoder, RowTokens
 
+__all__ = [
+    "RewardModel", "RewardModelIdentity", "RewardModelOptions", "RewardRow", "RewardScore", "Scored", "score_rows",
+    "score_rows_async",
+]  # fmt: skip
+
 PREFIX = "hf-rm:"
 RESTARTS = 2
 """Restarts in a row without a finished batch."""
