@@ -2,7 +2,8 @@
 
 1. The server is asked through the engine `openai:NAME@URL` at temperature 0: bounded retries, its identity, no server
    default. A server that turns into another model ends it.
-2. Every reply is journaled before it counts; a call that is in the journal is not made again. A call is identified by
+2. Every reply is journaled before it counts, and before that the server is asked whether it is still the same, so that
+   no reply of another model is kept. A call that is in the journal is not made again. A call is identified by
    judge, row and order (`judge_text.call_id`), so a changed judge, rubric or text is asked anew.
 3. A call that the infrastructure failed is not journaled: its row has no verdict now, and is owed to the next try.
 4. A pair has a verdict only where both orders agree. Where they do not, the order decided: no verdict, and no tie.
@@ -10,6 +11,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,8 +43,11 @@ from evalkit.rewards.judge_text import (
 )
 
 PREFIX = "openai:"
+Row = PairRow | PointRow
 Choice = Literal["a", "b", "tie"]
 UNREACHED = "JUDGE.UNREACHED"
+SOON = 0.5
+"""Seconds that a reply waits at most until it is journaled, so that the server is not asked who it is for each one."""
 _CHOICES: Mapping[Order, Mapping[str, Choice]] = {
     "ab": {"A": "a", "B": "b", "TIE": "tie"},
     "ba": {"A": "b", "B": "a", "TIE": "tie"},
@@ -215,9 +221,9 @@ class Judge:
 
     async def _readings(
         self, rows: Iterable[PairRow] | Iterable[PointRow], orders: tuple[Order, ...]
-    ) -> AsyncGenerator[tuple[PairRow | PointRow, Order, Reading], None]:
+    ) -> AsyncGenerator[tuple[Row, Order, Reading], None]:
         """What each call says: from the journal first, then from the server."""
-        owed: dict[str, tuple[PairRow | PointRow, Order, str]] = {}
+        owed: dict[str, tuple[Row, Order, str]] = {}
         for row in _unique(rows):
             for order in orders:
                 call = call_id(self.identity.judge_digest, row, order)
@@ -229,19 +235,27 @@ class Judge:
         if not owed:
             return
         requests = (self._request(call, *what) for call, what in list(owed.items()))
-        async for completion in self._engine.generate(requests):
-            row, order, mark = owed.pop(completion.sample_id)
-            if completion.outcome in INFRASTRUCTURE:
+        async for batch in _batches(self._engine.generate(requests)):
+            await self._engine.verify()
+            self._keep([(owed[completion.sample_id], completion) for completion in batch])
+            for completion in batch:
+                row, order, mark = owed.pop(completion.sample_id)
+                record = self._done.get(completion.sample_id)
                 why = f"{completion.cause} after {completion.attempts} attempts"
-                yield row, order, Reading(None, UNREACHED, why)
-                continue
-            record = _record(row.row_id, order, completion)
-            self._calls.append([record])
-            self._done[completion.sample_id] = record
-            yield row, order, self._read(record, mark)
-        await self._engine.verify()
+                yield row, order, self._read(record, mark) if record else Reading(None, UNREACHED, why)
 
-    def _request(self, call: str, row: PairRow | PointRow, order: Order, mark: str) -> Request:
+    def _keep(self, batch: Sequence[tuple[tuple[Row, Order, str], Completion]]) -> None:
+        """Journal the replies of a batch; what the infrastructure failed is none."""
+        records = [
+            _record(row.row_id, order, completion)
+            for (row, order, _), completion in batch
+            if completion.outcome not in INFRASTRUCTURE
+        ]
+        if records:
+            self._calls.append(records)
+            self._done |= {record["sample_id"]: record for record in records}
+
+    def _request(self, call: str, row: Row, order: Order, mark: str) -> Request:
         seed = request_seed(self.spec.seed, 0, row.row_id, int(order == "ba"))
         return Request(call, row.row_id, int(order == "ba"), seed, None, messages_of(self.spec, row, order, mark), {})
 
@@ -251,7 +265,34 @@ class Judge:
         return read_reply(self.spec, record["text"], mark, record["outcome"] == "truncated")
 
 
-def _unique(rows: Iterable[PairRow] | Iterable[PointRow]) -> Iterator[PairRow | PointRow]:
+async def _batches(stream: AsyncGenerator[Completion, None]) -> AsyncGenerator[list[Completion], None]:
+    """Completions as they come; none waits longer than `SOON`."""
+    batch: list[Completion] = []
+    due = 0.0
+    pending = asyncio.ensure_future(anext(stream, None))
+    try:
+        while True:
+            left = max(0.0, due - time.monotonic()) if batch else None
+            done, _ = await asyncio.wait({pending}, timeout=left)
+            if done:
+                completion = pending.result()
+                if completion is None:
+                    break
+                due = due if batch else time.monotonic() + SOON
+                batch.append(completion)
+                pending = asyncio.ensure_future(anext(stream, None))
+            if batch and time.monotonic() >= due:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+    finally:
+        pending.cancel()
+        await asyncio.gather(pending, return_exceptions=True)
+        await stream.aclose()
+
+
+def _unique(rows: Iterable[PairRow] | Iterable[PointRow]) -> Iterator[Row]:
     seen = set()
     for row in rows:
         if row.row_id in seen:
@@ -260,7 +301,7 @@ def _unique(rows: Iterable[PairRow] | Iterable[PointRow]) -> Iterator[PairRow | 
         yield row
 
 
-def _texts(row: PairRow | PointRow) -> list[str]:
+def _texts(row: Row) -> list[str]:
     answers = [row.a, row.b] if isinstance(row, PairRow) else [row.answer]
     return [row.task, row.reference or "", *answers]
 

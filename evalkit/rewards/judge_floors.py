@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evalkit.rewards.findings import Finding, Level, ranked
-from evalkit.rewards.judge import Judge, PairVerdict, PointScore
+from evalkit.rewards.judge import Judge, PairVerdict, PointScore, Row
 from evalkit.rewards.judge_findings import FEWEST, HALF, TOO_MANY
 from evalkit.rewards.judge_text import JudgeSpec, PairRow, PointRow
 from evalkit.stats import Estimate, cluster_mean, undefined
@@ -41,7 +41,6 @@ WORDS: Mapping[FloorKind, tuple[str, str]] = {
 }
 """What a floor is, and the mend."""
 
-Row = PairRow | PointRow
 _WON: Mapping[str | None, float] = {"a": 0.0, "tie": 0.5, "b": 1.0, None: 0.5}
 """What the second answer of a pair gets; None where both replies were read and the order decides."""
 

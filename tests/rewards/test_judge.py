@@ -156,12 +156,13 @@ async def test_a_changed_judge_rubric_or_text_is_asked_again(tmp_path: Path) -> 
         assert len(server.control()["requests"]) == 9 + 9 + 1 + 9
 
 
-async def test_a_judge_that_turns_into_another_model_ends_it(tmp_path: Path) -> None:
+async def test_a_judge_that_turns_into_another_model_ends_it_and_none_of_its_replies_is_kept(tmp_path: Path) -> None:
     with serve(JUDGE) as server:
         async with Judge(server.judge, POINT, Journal(tmp_path / "calls.jsonl"), QUICK) as judge:
             server.control(root="other-weights")
             with pytest.raises(ModelChanged, match="the server now serves another model"):
                 [one async for one in judge.scores(POINTS)]
+    assert list(Journal(tmp_path / "calls.jsonl").records()) == []
 
 
 async def test_verdicts_that_are_all_alike_are_a_no_go(tmp_path: Path) -> None:
@@ -216,7 +217,7 @@ asyncio.run(main())
 
 async def test_a_kill_loses_no_reply_that_was_journaled(tmp_path: Path) -> None:
     journal = tmp_path / "calls.jsonl"
-    with serve(JUDGE, latency=0.05) as server:
+    with serve(JUDGE, latency=0.3) as server:
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, server.judge, str(journal)],
             stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
@@ -233,5 +234,5 @@ async def test_a_kill_loses_no_reply_that_was_journaled(tmp_path: Path) -> None:
         results = await points(server, tmp_path)
         asked = [payload["messages"][1]["content"] for payload in server.control()["requests"][before:]]
     assert [results[f"p{i}"].score.value for i in range(1, 10)] == [2, 3, 4, 5, 5, 6, 7, 8, 9]
-    assert len(asked) == 9 - len(kept)
+    assert len(asked) == 9 - len(kept) > 0
     assert not any(f"task {row[1:]}\n" in body for row in kept for body in asked)
