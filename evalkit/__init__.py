@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from evalkit.api import (
         EngineOptions,
+        audit_reward,
         build_split,
         compare,
         evidence,
         find_run,
         freeze,
+        freeze_audit,
         load_protocol,
         looks,
         run,
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "EngineOptions",
+    "audit_reward",
     "build_split",
     "compare",
     "evidence",
     "find_run",
     "freeze",
+    "freeze_audit",
     "load_protocol",
     "looks",
     "run",

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import polars as pl
 
+from evalkit import audit as audits
 from evalkit import protocol as protocols
 from evalkit import runs, splits
+from evalkit.audit import Audit, AuditLock, AuditSpec
 from evalkit.engines import EngineOptions as EngineOptions
 from evalkit.engines import engine_name, generates
 from evalkit.errors import BadInput
@@ -331,3 +333,73 @@ def _look(home: Workspace, folder: RunFolder, lock: Lock, purpose: str | None) -
     set_name, role = folder.header()["split"]["name"].rsplit("/", 1)
     why = purpose or ("audit" if role == "audit" else None)
     runs.record_look(home, folder, lock, splits.check_purpose(set_name, role, why))
+
+
+def load_audit(reference: Path | str) -> tuple[AuditLock, bool]:
+    """An audit spec, from its lock or its YAML, and whether it is frozen: a YAML is where its lock lies beside it.
+
+    Raises:
+        BadInput: neither a lock nor a spec.
+    """
+    path = Path(reference)
+    if path.name.endswith(".json"):
+        return audits.load_audit_lock(path), True
+    lock = audits.lock_of(audits.load_audit_spec(path))
+    beside = audits.lock_path(path.parent, lock.spec)
+    return lock, beside.is_file() and audits.load_audit_lock(beside).digest == lock.digest
+
+
+def audit_reward(
+    scores: Path | str,
+    labels: Path | str,
+    spec: AuditSpec | Path | str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    annotators: Sequence[str] = (),
+) -> Audit:
+    """Hold a reward, or a judge's verdicts, against human labels.
+
+    Args:
+        scores: CSV, JSONL or Parquet, a column per component or long with `component` and `value`.
+        labels: a table with a column per annotator, or long, or a filled sheet of `evalkit samples --sheet`. May be the
+            file of the scores.
+        spec: the audit's contract; a path is that of its lock, or of the YAML beside its lock. A spec that is not
+            frozen registers nothing, and its verdict is `cannot tell`.
+        columns: role → column of the files (see docs/audit.md); `a+b` joins two to a key.
+        annotators: columns of `labels` that hold one annotator each; empty takes the column the spec names as label.
+
+    Returns:
+        The audit; nothing is written.
+
+    Raises:
+        BadInput: a file, a row, a column or the spec cannot be used as it is.
+    """
+    lock, frozen = (audits.lock_of(spec), False) if isinstance(spec, AuditSpec) else load_audit(spec)
+    contract = lock.spec
+    needed = [*contract.strata, *contract.controls, contract.group_by, contract.system_by]
+    about = list(dict.fromkeys([*needed, contract.cluster_by]))
+    read = audits.read_columns(Path(scores), columns or {})
+    components = list(dict.fromkeys([contract.reward, *contract.components]))
+    said = audits.scores_of(read, components, about, categorical=contract.categorical)
+    same = Path(scores) == Path(labels)
+    of_labels = read if same else audits.read_columns(Path(labels), columns or {})
+    human = audits.labels_of(of_labels, contract.label, annotators, about, categorical=contract.categorical)
+    evidence = audits.gather(said, human, contract)
+    inputs = {"scores": audits.file_digest(Path(scores)), "labels": audits.file_digest(Path(labels))}
+    inputs["columns"] = audits.mapping_digest(columns or {}, annotators)
+    return audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+
+
+def freeze_audit(path: Path | str, workspace: Workspace | None = None) -> tuple[AuditLock, Path, bool]:
+    """Freeze a YAML audit spec: write `NAME.vN.audit.lock.json` beside it; the last value says whether it was now.
+
+    Raises:
+        BadInput: the spec is faulty; the message names file, row and field.
+        Refused: this version is frozen with other content.
+    """
+    home = workspace or find_workspace()
+    lock, target, written = audits.freeze_audit(Path(path))
+    if written:
+        with Ledger(home.ledger) as ledger:
+            ledger.append(Event.now("freeze", protocol=lock.spec.id, details={"audit": lock.digest}))
+    return lock, target, written

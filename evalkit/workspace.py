@@ -47,6 +47,11 @@ class Workspace:
         return self.state / "runs"
 
     @property
+    def audits(self) -> Path:
+        """One folder an audit."""
+        return self.state / "audits"
+
+    @property
     def ledger(self) -> Path:
         """The ledger's file."""
         return self.state / "ledger.sqlite"

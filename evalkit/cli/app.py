@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from evalkit.cli import ledger, protocol, run, split
+from evalkit.cli import audit, ledger, protocol, run, split
 from evalkit.cli.common import Json, show
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(protocol.app, name="protocol")
 app.add_typer(split.app, name="split")
+app.add_typer(audit.app, name="audit")
 app.add_typer(ledger.app, name="ledger")
 run.add_to(app)
 

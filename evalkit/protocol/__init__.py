@@ -2,7 +2,7 @@
 
 from evalkit.protocol.compare import Difference, describe, differences
 from evalkit.protocol.freeze import freeze_file
-from evalkit.protocol.load import load_spec, parse_spec
+from evalkit.protocol.load import load_spec, parse_spec, validated
 from evalkit.protocol.lock import (
     Digests,
     Lock,
@@ -54,5 +54,6 @@ __all__ = [
     "request_seed",
     "resolve",
     "resolved_text",
+    "validated",
     "write_starter",
 ]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from evalkit.errors import BadInput, kind_of
 from evalkit.protocol.spec import Protocol
 from evalkit.protocol.strict_yaml import Document, parse_yaml, read_yaml
+
+Spec = TypeVar("Spec", bound=BaseModel)
 
 
 def load_spec(path: Path) -> Protocol:
@@ -28,13 +30,23 @@ def parse_spec(text: str, source: str = "protocol") -> Protocol:
 
 def spec_of(document: Document) -> Protocol:
     """The protocol of a parsed document."""
+    return validated(document, Protocol, "`evalkit protocol new NAME` writes a starter")
+
+
+def validated(document: Document, model: type[Spec], mend: str) -> Spec:
+    """A parsed document as `model`, or one line with file, row, field and mend.
+
+    Args:
+        document: what the file says.
+        model: the spec it must be.
+        mend: where to get one, for a file that holds no mapping at all.
+    """
     if not isinstance(document.content, dict):
         raise BadInput(
-            f"{document.source}, row 1: {kind_of(document.content)} where a mapping of fields belongs; "
-            "`evalkit protocol new NAME` writes a starter"
+            f"{document.source}, row 1: {kind_of(document.content)} where a mapping of fields belongs; {mend}"
         )
     try:
-        return Protocol.model_validate(document.content)
+        return model.model_validate(document.content)
     except ValidationError as error:
         raise BadInput(_one_line(error, document)) from None
 

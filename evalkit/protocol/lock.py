@@ -69,8 +69,8 @@ class Lock:
         return self.spec.id
 
 
-def content_of(spec: Protocol) -> dict[str, Any]:
-    """A protocol as canonical JSON: every field, decimals as plain text."""
+def content_of(spec: BaseModel) -> dict[str, Any]:
+    """A spec as canonical JSON: every field, decimals as plain text."""
     content = canonical_form(_plain(spec))
     assert isinstance(content, dict)
     return content

@@ -1,5 +1,6 @@
 """What people read: tables, comparisons, lists, progress."""
 
+from evalkit.report.audit import audit_text, rules_text
 from evalkit.report.comparisons import comparison_text
 from evalkit.report.lists import events_text, looks_text, run_entry, runs_text
 from evalkit.report.plain import interval, number, percent, table, to_json, visible
@@ -10,6 +11,8 @@ from evalkit.report.splits import build_text, splits_text, verify_text
 from evalkit.report.summaries import checkpoint_table, details, result_line
 
 __all__ = [
+    "audit_text",
+    "rules_text",
     "build_text",
     "checkpoint_table",
     "comparison_text",

@@ -84,7 +84,7 @@ def _spelled(char: str) -> str:
 
 def to_json(content: Any) -> str:
     """Dataclasses, decimals and paths as indented JSON; NaN and infinity as null."""
-    return orjson.dumps(_plain(content), option=orjson.OPT_INDENT_2).decode()
+    return orjson.dumps(_plain(content), option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def _plain(value: Any) -> Any:

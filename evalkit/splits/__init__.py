@@ -3,6 +3,7 @@
 from evalkit.splits.build import BuildReport, build_split
 from evalkit.splits.load import Split, list_splits, load_split, resolve_reference
 from evalkit.splits.manifest import Manifest, RoleEntry
+from evalkit.splits.read import read_measurements
 from evalkit.splits.roles import PUBLIC_LOOKS, PURPOSES, ROLES, check_purpose
 from evalkit.splits.verify import RoleReport, VerifyReport, verify_split
 
@@ -20,6 +21,7 @@ __all__ = [
     "check_purpose",
     "list_splits",
     "load_split",
+    "read_measurements",
     "resolve_reference",
     "verify_split",
 ]

@@ -61,6 +61,28 @@ def read_rows(source: Path | str) -> Iterator[Row]:
     yield from read_dataset(str(source))
 
 
+def read_measurements(path: Path) -> Iterator[Row]:
+    """The rows of a file of scores or labels: as `read_rows`, but numbers are floats, may be NaN or infinite, and a
+    byte-order mark, which spreadsheets write, is passed over.
+
+    Raises:
+        BadInput: not there, of no known kind, or a fault in a row.
+    """
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file; name a {KINDS} file")
+    kind = path.suffix.lower()
+    if kind in (".jsonl", ".ndjson"):
+        decoder = json.JSONDecoder(object_pairs_hook=_object)
+        yield from _jsonl(path, decoder, marked=True)
+    elif kind == ".csv":
+        yield from _csv(path, marked=True)
+    elif kind == ".parquet":
+        for number, fields in enumerate(_read_parquet(path).iter_rows(named=True), start=1):
+            yield Row(number, fields)
+    else:
+        raise BadInput(f"{path}: a file of unknown kind; name a {KINDS} file")
+
+
 def plain_row(source: object, number: int, fields: dict[str, Any]) -> Row:
     """A row of a columnar source with its values as content."""
     try:
@@ -69,12 +91,14 @@ def plain_row(source: object, number: int, fields: dict[str, Any]) -> Row:
         raise BadInput(f"{source}, row {number}, {error}") from None
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path, *, marked: bool = False) -> BinaryIO:
     try:
         file = path.open("rb")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}; name a file that can be read") from None
     if file.read(3) == BOM:
+        if marked:
+            return file
         file.close()
         raise BadInput(f"{path}, row 1: begins with a byte-order mark; save it as UTF-8 without one")
     file.seek(0)
@@ -93,11 +117,11 @@ def _lines(path: Path, file: BinaryIO) -> Iterator[tuple[int, str]]:
             raise BadInput(f"{path}, row {number}: not UTF-8 at byte {error.start + 1}; save it as UTF-8") from None
 
 
-def _jsonl(path: Path) -> Iterator[Row]:
-    decoder = json.JSONDecoder(
+def _jsonl(path: Path, decoder: json.JSONDecoder | None = None, *, marked: bool = False) -> Iterator[Row]:
+    decoder = decoder or json.JSONDecoder(
         object_pairs_hook=_object, parse_float=decimal, parse_int=whole, parse_constant=_constant
     )
-    with _open(path) as file:
+    with _open(path, marked=marked) as file:
         for number, line in _lines(path, file):
             line = line.removesuffix("\n").removesuffix("\r")
             if line:
@@ -133,8 +157,8 @@ def _constant(word: str) -> None:
     raise NotContent(f"{word} is not JSON; use null where there is no value")
 
 
-def _csv(path: Path) -> Iterator[Row]:
-    with _open(path) as file:
+def _csv(path: Path, *, marked: bool = False) -> Iterator[Row]:
+    with _open(path, marked=marked) as file:
         reader = csv.reader((line for _, line in _lines(path, file)), strict=True)
         number = 1
         try:
@@ -164,9 +188,12 @@ def _check_header(path: Path, header: list[str]) -> None:
 
 
 def _parquet(path: Path) -> Iterator[Row]:
+    for number, fields in enumerate(_read_parquet(path).iter_rows(named=True), start=1):
+        yield plain_row(path, number, fields)
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
     try:
-        frame = pl.read_parquet(path)
+        return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError):
         raise BadInput(f"{path}: not readable as Parquet; write it again") from None
-    for number, fields in enumerate(frame.iter_rows(named=True), start=1):
-        yield plain_row(path, number, fields)

@@ -284,9 +284,22 @@ def covariance_shares(x: ArrayLike, y: ArrayLike, groups: ArrayLike) -> Shares:
 
 def sign_reversed(pooled: Estimate, within: Estimate) -> bool | None:
     """Do the two levels have opposite signs, beyond their intervals? Simpson's paradox. None without both intervals."""
-    if pooled.low is None or pooled.high is None or within.low is None or within.high is None:
+    first, second = _ends(pooled), _ends(within)
+    if first is None or second is None:
         return None
-    return (pooled.low > 0 and within.high < 0) or (pooled.high < 0 and within.low > 0)
+    return (first[0] > 0 and second[1] < 0) or (first[1] < 0 and second[0] > 0)
+
+
+def restricted(r: float, spread: float) -> float:
+    """The correlation to expect where x keeps only `spread` of its standard deviation, if y is linear in x with equal
+    noise everywhere: r·u / √(1 − r² + r²u²). Source: Thorndike 1949, case 2.
+
+    Args:
+        r: −1 to 1, over all observations.
+        spread: u, standard deviation in the part over that of the whole, ≥ 0.
+    """
+    below = 1 - r**2 + (r * spread) ** 2
+    return r * spread / math.sqrt(below) if below > 0 else r
 
 
 def stratified_correlation(
@@ -355,6 +368,13 @@ def top_share_correlation(
     estimate = correlation(first[top], second[top], units.codes[top], kind=kind, level=level)
     spread = float(first[top].std() / first.std()) if first.std() > 0 else None
     return TopShare(overall, estimate, threshold, spread)
+
+
+def _ends(estimate: Estimate) -> tuple[float, float] | None:
+    """The interval; ±1 is its own."""
+    if estimate.value is not None and abs(estimate.value) == 1:
+        return estimate.value, estimate.value
+    return None if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
 
 
 def _labels(cells: Clusters, labels: ArrayLike) -> list[Hashable]:

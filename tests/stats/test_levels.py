@@ -12,6 +12,7 @@ from evalkit.stats import (
     correlation,
     covariance_shares,
     grouped_correlation,
+    restricted,
     sign_reversed,
     stratified_correlation,
     system_correlation,
@@ -191,6 +192,16 @@ def test_agreement_among_the_best_is_shown_beside_the_overall_one() -> None:
     assert found.top.high < 0.3
     assert found.top.n == 200
     assert found.spread < 0.5
+
+
+def test_a_restricted_range_lowers_a_correlation_as_thorndike_says() -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=200_000)
+    y = 0.6 * x + 0.8 * rng.normal(size=x.size)
+    part = x > 1
+    expected = restricted(np.corrcoef(x, y)[0, 1], x[part].std() / x.std())
+    assert np.corrcoef(x[part], y[part])[0, 1] == pytest.approx(expected, abs=0.02)
+    assert restricted(0.6, 1.0) == pytest.approx(0.6)
 
 
 def test_one_row_one_group_and_nothing_at_all_are_undefined() -> None:

@@ -1,0 +1,41 @@
+"""A reward held against human labels: inputs, spec, agreement, findings, verdict."""
+
+from evalkit.audit.agreement import Line
+from evalkit.audit.audit import Audit, Reading, audit
+from evalkit.audit.evidence import Evidence, Ledger, gather
+from evalkit.audit.findings import SEVERITIES, Finding, Severity
+from evalkit.audit.inputs import file_digest, labels_of, mapping_digest, parse_mapping, read_columns, scores_of
+from evalkit.audit.spec import AuditLock, AuditSpec, freeze_audit, load_audit_lock, load_audit_spec, lock_of, lock_path
+from evalkit.audit.store import audit_digest, audit_json, evidence_frame, keep
+from evalkit.audit.verdict import Verdict
+
+__all__ = [
+    "SEVERITIES",
+    "Audit",
+    "AuditLock",
+    "AuditSpec",
+    "Evidence",
+    "Finding",
+    "Ledger",
+    "Line",
+    "Reading",
+    "Severity",
+    "Verdict",
+    "audit",
+    "audit_digest",
+    "audit_json",
+    "evidence_frame",
+    "freeze_audit",
+    "gather",
+    "keep",
+    "labels_of",
+    "load_audit_lock",
+    "load_audit_spec",
+    "lock_of",
+    "parse_mapping",
+    "read_columns",
+    "file_digest",
+    "lock_path",
+    "mapping_digest",
+    "scores_of",
+]

@@ -1,0 +1,318 @@
+"""How far the reward agrees with humans: the registered statistic, and every other level beside it.
+
+1. `agreement` is the one place that turns (statistic, level) into a number, so the registered line, its worst cases and
+   its strata are computed alike.
+2. A line says what it is, at which level, by which rules, and whether it was registered before looking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+
+from evalkit.audit.evidence import Evidence
+from evalkit.audit.inputs import number_of
+from evalkit.audit.spec import OF_LABELS, AuditSpec
+from evalkit.errors import BadInput
+from evalkit.stats import (
+    Estimate,
+    acc_eq,
+    auc,
+    classification,
+    cohen_kappa,
+    correlation,
+    grouped_correlation,
+    ordering_accuracy,
+    pairs_within,
+    partial_correlation,
+    preference_accuracy,
+    system_correlation,
+    tie_calibration,
+    undefined,
+    within_correlation,
+)
+from evalkit.stats.arrays import FloatArray
+from evalkit.stats.correlation import NAMES, Kind
+
+SHOWN: tuple[Kind, ...] = ("pearson", "spearman", "kendall_b")
+UNPARSED = "\x00unparsed"
+UNDEFINED = {"exclude": "left out", "zero": "as 0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One number of an audit."""
+
+    name: str
+    level: str
+    rules: str
+    """Ties, missing, undefined: whatever rule the number hangs on."""
+    estimate: Estimate
+    registered: bool = False
+    """Named by the frozen spec; otherwise exploratory."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """Further figures of this line, for the JSON: undefined groups, permutation p, folds …"""
+
+
+def generator(spec: AuditSpec, purpose: str) -> np.random.Generator:
+    """Draws that depend on the spec's seed and on what they are for, not on what was drawn before."""
+    return np.random.default_rng([spec.seed, *purpose.encode()])
+
+
+def groups_of(evidence: Evidence, name: str) -> np.ndarray:
+    """A column as labels for grouping.
+
+    Raises:
+        BadInput: a sample has none.
+    """
+    found = evidence.columns[name]
+    lost = next((i for i, value in enumerate(found) if value is None or str(value).strip() == ""), None)
+    if lost is not None:
+        raise BadInput(f"sample {evidence.sample_ids[lost]}, field {name}: null where a group belongs; fill it in")
+    return np.array([str(value) for value in found], dtype=object)
+
+
+def registered_line(evidence: Evidence, spec: AuditSpec) -> Line:
+    """The statistic that the spec names, on the samples that its rules leave."""
+    line = agreement(counted(evidence, spec), spec, spec.statistic, spec.level)
+    return replace(line, registered=True)
+
+
+def counted(evidence: Evidence, spec: AuditSpec) -> Evidence:
+    """The samples that count: scored ones, and where the spec says so unscored ones at their worst."""
+    if spec.missing == "worst":
+        return filled(evidence, spec, favourable=False)
+    return evidence.only(evidence.scored)
+
+
+def filled(evidence: Evidence, spec: AuditSpec, *, favourable: bool) -> Evidence:
+    """All samples, the unscored ones with the score that agrees most, or least, with their label.
+
+    For numbers that is an end of the declared range: the end on the label's side of the median label, or the other.
+    These fillings are attained, so the statistic can lie as far out; no bound beyond them is claimed.
+    """
+    unscored = ~evidence.scored
+    reward = evidence.reward.copy()
+    if spec.categorical:
+        reward[unscored] = evidence.human[unscored] if favourable else UNPARSED
+    else:
+        scale = spec.scales[spec.reward]
+        low, high = (
+            (float(scale.low), float(scale.high)) if scale.higher_is_better else (-float(scale.high), -float(scale.low))
+        )
+        liked = evidence.human[unscored] > np.median(evidence.human)
+        reward[unscored] = np.where(liked == favourable, high, low)
+    return replace(evidence, reward=reward, status=np.full(reward.size, "ok", dtype=object))
+
+
+def agreement(evidence: Evidence, spec: AuditSpec, statistic: str, level: str) -> Line:
+    """One statistic at one level over samples that all have a reward."""
+    if statistic in OF_LABELS:
+        return _of_labels(evidence, spec, statistic)
+    x, y, clusters = evidence.reward, evidence.human, evidence.clusters
+    confidence = spec.confidence
+    if statistic == "auc":
+        return Line("AUC", level, "ties half", auc(x, _positive(y), clusters, level=confidence))
+    if statistic == "acc_eq":
+        return _acc_eq(evidence, spec)
+    if statistic == "ordering_accuracy":
+        if level == "pooled":
+            estimate = ordering_accuracy(x, y, clusters, ties=spec.ties, level=confidence)
+        else:
+            pairs = pairs_within(x, y, groups_of(evidence, spec.group_by))
+            differ = pairs.human != 0
+            better = np.sign(pairs.human[differ]) * pairs.reward[differ]
+            of_pairs = clusters[pairs.first[differ]]
+            estimate = preference_accuracy(better, np.zeros(better.size), of_pairs, ties=spec.ties, level=confidence)
+        return Line("ordering accuracy", level, f"reward ties {spec.ties}", estimate)
+    kind = cast(Kind, statistic)
+    if level == "pooled":
+        return Line(NAMES[kind], level, "", correlation(x, y, clusters, kind=kind, level=confidence))
+    if level == "group":
+        return _by_group(evidence, spec, kind, spec.weights)
+    if level == "within":
+        groups = groups_of(evidence, spec.group_by)
+        estimate = within_correlation(x, y, groups, clusters, kind=kind, level=confidence)
+        return Line(NAMES[kind], f"within {spec.group_by}", "", estimate)
+    found = system_correlation(
+        x,
+        y,
+        groups_of(evidence, spec.system_by),
+        kind=kind,
+        rng=generator(spec, "systems"),
+        draws=spec.draws,
+        level=confidence,
+    )
+    details = {
+        "permutation": found.permutation,
+        "systems": found.systems,
+        "reward": found.x.tolist(),
+        "human": found.y.tolist(),
+    }
+    return Line(NAMES[kind], f"system ({spec.system_by})", "", found.estimate, details=details)
+
+
+def other_levels(evidence: Evidence, spec: AuditSpec) -> list[Line]:
+    """Pearson, Spearman and tau-b at every level that the columns allow, the registered one among them."""
+    if spec.categorical:
+        return []
+    levels = ["pooled"]
+    if spec.group_by in evidence.columns:
+        levels += ["group", "within"]
+    if spec.system_by in evidence.columns:
+        levels.append("system")
+    lines = [
+        agreement(evidence, spec, kind, level)
+        for level in levels
+        for kind in SHOWN
+        if level != "within" or _nested(evidence, spec)
+    ]
+    if "group" in levels:
+        other = "size" if spec.weights == "equal" else "equal"
+        lines += [_by_group(evidence, spec, kind, other) for kind in SHOWN]
+    return lines + partial_lines(evidence, spec)
+
+
+def partial_lines(evidence: Evidence, spec: AuditSpec) -> list[Line]:
+    """Rank and product-moment correlation with the declared controls, and the systems, held constant."""
+    lines = []
+    if spec.controls:
+        known, columns = controls_of(evidence, spec)
+        for kind in ("pearson", "spearman"):
+            estimate = partial_correlation(
+                evidence.reward[known], evidence.human[known], columns, evidence.clusters[known],
+                kind=kind, level=spec.confidence,
+            )  # fmt: skip
+            rules = f"given {', '.join(spec.controls)}; {int(np.count_nonzero(~known))} samples without one left out"
+            lines.append(Line(f"partial {NAMES[kind]}", "pooled", rules, estimate))
+    if spec.system_by in evidence.columns:
+        systems = groups_of(evidence, spec.system_by)
+        names = np.unique(systems)
+        if 1 < names.size < evidence.reward.size / 3:
+            dummies = (systems[:, None] == names[None, 1:]).astype(np.float64)
+            estimate = partial_correlation(
+                evidence.reward, evidence.human, dummies, evidence.clusters, kind="pearson", level=spec.confidence
+            )
+            lines.append(Line(f"partial {NAMES['pearson']}", "pooled", f"given {spec.system_by}", estimate))
+    return lines
+
+
+def controls_of(evidence: Evidence, spec: AuditSpec) -> tuple[np.ndarray, FloatArray]:
+    """Which samples have all controls, and these as columns."""
+    read = []
+    for name in spec.controls:
+        if name == "length" and evidence.lengths is not None:
+            read.append(evidence.lengths)
+            continue
+        cells = [number_of(cell)[0] for cell in evidence.columns[name]]
+        read.append(np.array([np.nan if cell is None else cell for cell in cells]))
+    columns = np.column_stack(read)
+    known = np.asarray(np.isfinite(columns).all(axis=1))
+    if not known.any():
+        raise BadInput(f"controls {', '.join(spec.controls)}: no sample has a number for all of them")
+    return known, columns[known]
+
+
+def policies_for_unparsed(evidence: Evidence, spec: AuditSpec) -> list[Line]:
+    """The accuracy of a categorical judge under every rule for verdicts that could not be read."""
+    if not spec.categorical:
+        return []
+    rules = ["wrong", "exclude", *vocabulary(evidence, spec)]
+    return [_of_labels(evidence, spec.model_copy(update={"unparsed": rule}), "accuracy") for rule in rules]
+
+
+def vocabulary(evidence: Evidence, spec: AuditSpec) -> list[str]:
+    """The labels that a verdict may be: those declared, else those that humans gave."""
+    return list(spec.labels) if spec.labels else sorted({str(label) for label in evidence.human})
+
+
+def unread_of(evidence: Evidence, spec: AuditSpec) -> np.ndarray:
+    """Which verdicts are none of the labels."""
+    known = set(vocabulary(evidence, spec))
+    return np.array([verdict not in known for verdict in evidence.reward], dtype=bool)
+
+
+def verdicts_of(evidence: Evidence, spec: AuditSpec) -> tuple[np.ndarray, np.ndarray]:
+    """Each sample's verdict after the rule for unparsed ones, and which samples count."""
+    unread, verdicts = unread_of(evidence, spec), evidence.reward.copy()
+    verdicts[unread] = UNPARSED if spec.unparsed in ("wrong", "exclude") else spec.unparsed
+    counts = ~unread if spec.unparsed == "exclude" else np.ones(unread.size, dtype=bool)
+    return verdicts, counts
+
+
+def _of_labels(evidence: Evidence, spec: AuditSpec, statistic: str) -> Line:
+    labels = vocabulary(evidence, spec)
+    verdicts, counts = verdicts_of(evidence, spec)
+    said, true, clusters = verdicts[counts].tolist(), evidence.human[counts].tolist(), evidence.clusters[counts]
+    rules = f"unparsed {spec.unparsed} ({int(np.count_nonzero(unread_of(evidence, spec)))})"
+    if not said:
+        return Line(statistic, "pooled", rules, undefined(0, 0, statistic, "no sample is left"))
+    scores = classification(said, true, clusters, labels=labels, level=spec.confidence)
+    per_label = {
+        str(label): {
+            "precision": c.precision,
+            "recall": c.recall,
+            "f1": c.f1,
+            "predicted": c.predicted,
+            "actual": c.actual,
+        }
+        for label, c in scores.classes.items()
+    }
+    if statistic == "kappa":
+        estimate = cohen_kappa(said, true, clusters, level=spec.confidence)
+        return Line("Cohen's kappa", "pooled", rules, estimate)
+    if statistic == "macro_f1":
+        return Line("macro F1", "pooled", rules, scores.macro_f1, details={"labels": per_label})
+    details = {
+        "labels": per_label,
+        "macro_precision": scores.macro_precision,
+        "macro_recall": scores.macro_recall,
+        "macro_f1": scores.macro_f1,
+    }
+    return Line("accuracy", "pooled", rules, scores.accuracy, details=details)
+
+
+def _by_group(evidence: Evidence, spec: AuditSpec, kind: Kind, weights: Any) -> Line:
+    groups = groups_of(evidence, spec.group_by)
+    found = grouped_correlation(
+        evidence.reward, evidence.human, groups, evidence.clusters,
+        kind=kind, weights=weights, without=spec.undefined, level=spec.confidence,
+    )  # fmt: skip
+    lost = sum(found.undefined.values())
+    rules = f"{weights} weights; {lost} of {found.groups} groups undefined, {UNDEFINED[spec.undefined]}"
+    return Line(
+        NAMES[kind], f"mean per {spec.group_by}", rules, found.estimate,
+        details={"groups": found.groups, "undefined": found.undefined},
+    )  # fmt: skip
+
+
+def _acc_eq(evidence: Evidence, spec: AuditSpec) -> Line:
+    pairs = pairs_within(evidence.reward, evidence.human, groups_of(evidence, spec.group_by))
+    clusters = evidence.clusters[pairs.first]
+    found = tie_calibration(
+        pairs.human, pairs.reward, clusters, rng=generator(spec, "folds"), level=spec.confidence
+    )  # fmt: skip
+    details = {
+        "at_zero": acc_eq(pairs.human, pairs.reward, clusters, epsilon=0.0, level=spec.confidence),
+        "epsilons": found.epsilons,
+        "in_sample": found.in_sample,
+        "epsilon": found.epsilon,
+    }
+    return Line(
+        "acc_eq", f"pairs within {spec.group_by}", "ε cross-fitted over clusters", found.cross_fitted, details=details
+    )
+
+
+def _nested(evidence: Evidence, spec: AuditSpec) -> bool:
+    """Whether every group lies in one cluster, without which nothing within groups has an error."""
+    groups = groups_of(evidence, spec.group_by)
+    pairs = {(group, cluster) for group, cluster in zip(groups, evidence.clusters, strict=True)}
+    return len(pairs) == len(set(groups))
+
+
+def _positive(labels: FloatArray) -> FloatArray:
+    if not np.isin(labels, (0.0, 1.0)).all():
+        raise BadInput("auc: human labels must be 0 and 1; take another statistic for graded labels")
+    return labels

@@ -1,0 +1,251 @@
+"""One audit, from two tables and a spec to a verdict.
+
+1. The order is that of trust: who is missing, then the registered number, then what else the data show.
+2. Whatever is computed is in the result, with its n, clusters and method; the terminal shows the part that decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from evalkit.audit import structure
+from evalkit.audit.agreement import (
+    Line,
+    agreement,
+    counted,
+    filled,
+    other_levels,
+    policies_for_unparsed,
+    registered_line,
+    vocabulary,
+)
+from evalkit.audit.evidence import Evidence, Ledger
+from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
+from evalkit.audit.verdict import Verdict, decide
+from evalkit.errors import BadInput
+from evalkit.stats import correlation, unshared_labels
+from evalkit.stats.concordance import mid_ranks
+
+SWAPPED = "the reward falls as the label rises"
+READ = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A sample to read, and why."""
+
+    why: str
+    """`high`, `low`, `random`, `reward above label` or `label above reward`."""
+    sample_id: str
+    reward: Any
+    human: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All an audit found."""
+
+    lock: AuditLock
+    frozen: bool
+    """Whether the spec was frozen before looking; if not, nothing is registered and the verdict cannot tell."""
+    inputs: dict[str, str]
+    """Digest of every input."""
+    verdict: Verdict
+    ledger: Ledger
+    registered: Line
+    worst_cases: list[Line]
+    """The registered statistic with missing scores at their least and most favourable; empty where none is missing or
+    the reward has no declared range."""
+    sections: dict[str, list[Line]]
+    findings: list[Finding]
+    reading: list[Reading]
+    evidence: Evidence = field(repr=False)
+
+    @property
+    def spec(self) -> AuditSpec:
+        """The audit's contract."""
+        return self.lock.spec
+
+    def worst(self) -> Severity | None:
+        """The severity of the worst finding."""
+        found = {finding.severity for finding in self.findings}
+        return next((s for s in ("blocking", "warning", "info") if s in found), None)
+
+
+def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str, str]) -> Audit:
+    """Hold a reward against human labels.
+
+    Args:
+        evidence: scores joined to labels.
+        lock: the spec with its digest.
+        frozen: whether that spec was frozen before.
+        inputs: digest of each input, for the record.
+
+    Raises:
+        BadInput: no sample has both a score and a label, or a column cannot serve as the spec wants.
+    """
+    spec = lock.spec
+    findings = [*evidence.findings]
+    scored = counted(evidence, spec)
+    if scored.reward.size == 0:
+        causes = ", ".join(f"{cause} {count}" for cause, count in evidence.ledger.unscored.items())
+        raise BadInput(f"no labelled sample has a usable score of {spec.reward} ({causes}); correct the scores")
+    registered = replace(registered_line(evidence, spec), registered=frozen)
+    worst_cases = missing_cases(evidence, spec)
+    sections: dict[str, list[Line]] = {}
+    if spec.categorical:
+        sections["unparsed"] = policies_for_unparsed(scored, spec)
+        sections["labels"] = [agreement(scored, spec, statistic, "pooled") for statistic in OF_LABELS]
+        findings += vocabularies(scored, spec)
+    else:
+        sections["levels"] = other_levels(scored, spec)
+        for name, part in (
+            ("between and within", structure.simpson),
+            ("strata", structure.strata),
+            ("top", structure.top_rewards),
+        ):
+            sections[name], found = part(scored, spec)
+            findings += found
+        sections["components"] = components(scored, spec)
+        findings += direction(scored, spec)
+    findings += structure.undefined_groups([registered])
+    findings += bounds_finding(registered, worst_cases, spec)
+    verdict = decide(
+        registered.estimate, [line.estimate for line in worst_cases], spec.thresholds, findings, frozen=frozen
+    )
+    if verdict.word == "not trustworthy" and not any(f.severity == "blocking" for f in findings):
+        findings.append(
+            Finding(
+                "AGREEMENT.TOO_LOW",
+                "blocking",
+                f"{registered.name} at level {registered.level} is below what the spec calls usable: {verdict.rule}",
+                "read the worst disagreements; rewrite the reward or calibrate it against more labels",
+                registered.estimate,
+            )
+        )
+    order = {"blocking": 0, "warning": 1, "info": 2}
+    findings.sort(key=lambda finding: order[finding.severity])
+    sections = {name: lines for name, lines in sections.items() if lines}
+    return Audit(
+        lock, frozen, inputs, verdict, evidence.ledger, registered, worst_cases, sections, findings,
+        reading_list(scored, spec), evidence,
+    )  # fmt: skip
+
+
+def missing_cases(evidence: Evidence, spec: AuditSpec) -> list[Line]:
+    """The registered statistic with unscored samples filled against and for the reward."""
+    if evidence.scored.all() or not (spec.categorical or spec.reward in spec.scales):
+        return []
+    lines = []
+    for favourable in (False, True):
+        line = agreement(filled(evidence, spec, favourable=favourable), spec, spec.statistic, spec.level)
+        lines.append(replace(line, rules=f"missing scores {'for' if favourable else 'against'} the reward"))
+    return lines
+
+
+def bounds_finding(registered: Line, cases: list[Line], spec: AuditSpec) -> list[Finding]:
+    """A finding where missing scores can carry the statistic over a threshold."""
+    values = [line.estimate.value for line in cases if line.estimate.value is not None]
+    if len(values) < 2 or registered.estimate.value is None:
+        return []
+    crossed = [
+        name
+        for name, threshold in (("usable", spec.thresholds.usable), ("trustworthy", spec.thresholds.trustworthy))
+        if min(values) < float(threshold) <= max(values)
+    ]
+    if not crossed:
+        return []
+    return [
+        Finding(
+            "MISSING.BOUNDS_CROSS_DECISION",
+            "warning",
+            f"depending on the missing scores, {registered.name} lies anywhere from {min(values):.3f} to "
+            f"{max(values):.3f}, across the threshold {' and '.join(crossed)}",
+            "score the missing samples",
+            registered.estimate,
+        )
+    ]
+
+
+def vocabularies(evidence: Evidence, spec: AuditSpec) -> list[Finding]:
+    """A finding where verdicts and labels do not speak the same words."""
+    only_verdicts, only_labels = unshared_labels(
+        [v for v in evidence.reward if v is not None and not str(v).startswith("\x00")], list(evidence.human)
+    )
+    known = set(vocabulary(evidence, spec))
+    strange = [label for label in only_verdicts if label not in known]
+    if not strange and not (only_labels and len(only_labels) == len(set(evidence.human))):
+        return []
+    disjoint = len(only_labels) == len(set(evidence.human))
+    shown = ", ".join(repr(label) for label in strange[:READ])
+    return [
+        Finding(
+            "KAPPA.LABEL_VOCAB",
+            "blocking" if disjoint else "warning",
+            f"verdicts use {len(strange)} words that are no label ({shown}); labels are "
+            f"{', '.join(map(repr, sorted(known)))}; such verdicts count as unparsed",
+            "spell verdicts and labels alike, or list the vocabulary under labels in the spec",
+        )
+    ]
+
+
+def direction(evidence: Evidence, spec: AuditSpec) -> list[Finding]:
+    """A finding where the reward runs against the label, as it does when a scale is turned."""
+    found = correlation(evidence.reward, evidence.human, evidence.clusters, kind="spearman", level=spec.confidence)
+    if found.high is None or found.high >= 0:
+        return []
+    return [
+        Finding(
+            "CORR.DIRECTION",
+            "blocking",
+            f"{SWAPPED}: Spearman rho {found.value:.3f} over {found.n} samples",
+            f"see which way {spec.reward} and {spec.label} run; where less is more, declare higher_is_better: false",
+            found,
+        )
+    ]
+
+
+def components(evidence: Evidence, spec: AuditSpec) -> list[Line]:
+    """The registered statistic of every further component that the spec names."""
+    lines = []
+    for name in spec.components:
+        known = np.isfinite(evidence.components[name])
+        part = replace(evidence.only(known), reward=evidence.components[name][known])
+        line = agreement(part, spec, spec.statistic, spec.level)
+        lines.append(
+            replace(line, name=f"{name}: {line.name}", rules=f"{int(np.count_nonzero(~known))} without a value")
+        )
+    return lines
+
+
+def reading_list(evidence: Evidence, spec: AuditSpec) -> list[Reading]:
+    """Samples worth reading: the ends, a few by chance, and the worst disagreements both ways."""
+    rng = np.random.default_rng([spec.seed, 1])
+    n = evidence.reward.size
+    picks: list[tuple[str, list[int]]] = [("random", rng.permutation(n)[:READ].tolist())]
+    if spec.categorical:
+        apart = [i for i in range(n) if evidence.reward[i] != evidence.human[i]]
+        picks.append(("disagreement", [apart[i] for i in rng.permutation(len(apart))[: 2 * READ]]))
+    else:
+        gap = (mid_ranks(evidence.reward) - mid_ranks(evidence.human)) / n
+        for why, key in (
+            ("high", -evidence.reward),
+            ("low", evidence.reward),
+            ("reward above label", -gap),
+            ("label above reward", gap),
+        ):
+            rows = np.argsort(key, kind="stable")[:READ].tolist()
+            picks.append((why, [i for i in rows if "label" not in why or key[i] < 0]))
+    return [
+        Reading(why, str(evidence.sample_ids[i]), _plain(evidence.reward[i]), _plain(evidence.human[i]))
+        for why, rows in picks
+        for i in rows
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, np.floating) else value

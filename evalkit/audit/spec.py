@@ -1,0 +1,240 @@
+"""The audit's contract: which agreement, at which level, by which rules, and what decides. Frozen before looking.
+
+1. Fields without which an agreement has no meaning have no default: they are written by whoever answers for the audit.
+2. Everything else takes the default named here and is written into the lock, so that a printed table can name it.
+3. What a frozen spec names is pre-registered; whatever else an audit computes is exploratory and says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from evalkit.canonical import digest
+from evalkit.errors import BadInput, Refused
+from evalkit.files import read_json, write_whole
+from evalkit.protocol import validated
+from evalkit.protocol.load import explain
+from evalkit.protocol.lock import content_of
+from evalkit.protocol.spec import NAME, Flag, Number, Section, Text, Whole
+from evalkit.protocol.strict_yaml import read_yaml
+
+FORMAT = "evalkit-audit-lock/1"
+NO_CLUSTERS = "none"
+
+Correlation = Literal["pearson", "spearman", "kendall_b", "kendall_a", "kendall_c", "gamma", "somers_d"]
+OfPairs = Literal["ordering_accuracy", "acc_eq"]
+OfLabels = Literal["accuracy", "kappa", "macro_f1"]
+Statistic = Correlation | OfPairs | Literal["auc"] | OfLabels
+OF_LABELS = ("accuracy", "kappa", "macro_f1")
+OF_PAIRS = ("ordering_accuracy", "acc_eq")
+
+
+class Scale(Section):
+    """The range that values are declared to lie in."""
+
+    low: Number
+    high: Number
+    higher_is_better: Flag = True
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError(f"low {self.low} is not below high {self.high}; give the lower end first")
+        return self
+
+
+class Thresholds(Section):
+    """What decides, on the scale of the statistic, against the ends of its interval."""
+
+    trustworthy: Number
+    """The interval's low end reaches this: trustworthy."""
+    usable: Number
+    """The low end reaches this: usable with limits. The high end does not: not trustworthy. Neither: cannot tell."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.usable <= self.trustworthy:
+            raise ValueError(f"usable {self.usable} is above trustworthy {self.trustworthy}; exchange them")
+        return self
+
+
+class AuditSpec(Section):
+    """A whole audit spec. Frozen: a change is a new version."""
+
+    name: Annotated[Text, Field(pattern=NAME)]
+    version: Annotated[Whole, Field(ge=1)]
+    description: Text = ""
+    reward: Text
+    """The component (or judge) that is audited: its name in the scores."""
+    label: Text
+    """The human dimension it is held against: its name in the labels."""
+    statistic: Statistic
+    level: Literal["pooled", "group", "within", "system"]
+    """Over all samples, the mean over groups, after group means are removed, or of system means."""
+    cluster_by: Text
+    """The column whose equal values are one unit of independence, or `none`: every sample its own."""
+    thresholds: Thresholds
+    group_by: Text = "item_id"
+    """The groups of level group and within: one prompt's samples, as a rule."""
+    system_by: Text = "policy"
+    """The systems of level system."""
+    weights: Literal["equal", "size"] = "equal"
+    """Whether groups count alike, or by their number of samples."""
+    ties: Literal["wrong", "half", "excluded", "right"] = "half"
+    """What a pair that the reward ties counts as, for ordering_accuracy."""
+    missing: Literal["exclude", "worst"] = "exclude"
+    """A labelled sample without a score: left out (with bounds shown), or counted at the end of the scale that agrees
+    least with its label."""
+    undefined: Literal["exclude", "zero"] = "exclude"
+    """A group in which reward or label is constant has no correlation: left out and counted, or counted as 0."""
+    unparsed: Text = "wrong"
+    """A verdict that could not be read: `wrong`, `exclude`, or the label it is to count as, such as `tie`."""
+    annotators: Literal["mean", "median", "majority"] = "mean"
+    """How several labels of one sample become one. A majority that is tied is no label."""
+    scales: dict[str, Scale] = Field(default_factory=dict)
+    """By name of a reward or label."""
+    labels: tuple[Text, ...] = ()
+    """The vocabulary of categorical labels, in order where they have one; none takes what occurs."""
+    strata: tuple[Text, ...] = ()
+    """Columns to break the agreement down by."""
+    controls: tuple[Text, ...] = ()
+    """Numeric columns to hold constant in a partial correlation, such as length."""
+    components: tuple[Text, ...] = ()
+    """Further components of the scores to hold against the label."""
+    alpha: Annotated[Number, Field(gt=0, lt=1)] = Decimal("0.05")
+    """Intervals cover 1 − alpha; tests of the family reject at alpha."""
+    multiplicity: Literal["bh", "by"] = "bh"
+    """False discovery rate over the strata and components declared here."""
+    draws: Annotated[Whole, Field(ge=100, le=100_000)] = 1000
+    """Resamples and permutations."""
+    seed: Annotated[Whole, Field(ge=0, lt=2**53)] = 0
+    coverage: Annotated[Number, Field(gt=0, le=1)] = Decimal("0.95")
+    """Share of labelled samples that must have a score; below it a finding warns."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.statistic in OF_LABELS and self.level != "pooled":
+            raise ValueError(f"statistic {self.statistic} has only level pooled")
+        if self.statistic == "auc" and self.level not in ("pooled",):
+            raise ValueError("statistic auc has only level pooled")
+        if self.statistic == "ordering_accuracy" and self.level not in ("pooled", "within"):
+            raise ValueError("statistic ordering_accuracy has level pooled or within")
+        if self.statistic == "acc_eq" and self.level != "within":
+            raise ValueError("statistic acc_eq has level within: pairs of one group")
+        if self.level == "within" and self.statistic not in ("pearson", "spearman", "kendall_b", *OF_PAIRS):
+            raise ValueError("level within takes pearson, spearman, kendall_b, ordering_accuracy or acc_eq")
+        if self.annotators == "majority" and self.statistic not in (*OF_LABELS, "auc"):
+            raise ValueError("annotators majority is for categorical labels; take mean or median")
+        if self.missing == "worst" and self.statistic not in OF_LABELS and self.reward not in self.scales:
+            raise ValueError(f"missing worst needs the range of {self.reward} in scales")
+        for field in ("strata", "controls", "components"):
+            if len(set(getattr(self, field))) != len(getattr(self, field)):
+                raise ValueError(f"{field} lists a name twice; keep one")
+        return self
+
+    @property
+    def id(self) -> str:
+        """`name@version`."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def categorical(self) -> bool:
+        """Whether scores are labels, not numbers."""
+        return self.statistic in OF_LABELS
+
+    @property
+    def confidence(self) -> float:
+        """Coverage of intervals."""
+        return float(1 - self.alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLock:
+    """A frozen audit spec."""
+
+    spec: AuditSpec
+    digest: str
+    """Of every field but name, version and description."""
+
+
+def load_audit_spec(path: Path) -> AuditSpec:
+    """The spec of a YAML file, validated and with defaults filled in; not yet frozen.
+
+    Raises:
+        BadInput: one line with file, row, field and mend.
+    """
+    return validated(read_yaml(path), AuditSpec, "an audit spec says reward, label, statistic, level, thresholds …")
+
+
+def lock_of(spec: AuditSpec) -> AuditLock:
+    """The spec with its digest. Nothing is written."""
+    content = {key: value for key, value in content_of(spec).items() if key not in ("name", "version", "description")}
+    return AuditLock(spec, digest("audit", content))
+
+
+def lock_path(folder: Path, spec: AuditSpec) -> Path:
+    """Where a spec's lock lies: `NAME.vN.audit.lock.json`."""
+    return folder / f"{spec.name}.v{spec.version}.audit.lock.json"
+
+
+def freeze_audit(path: Path) -> tuple[AuditLock, Path, bool]:
+    """Freeze a YAML audit spec: write its lock beside it.
+
+    Returns:
+        The lock, its path, and whether it was written now (False: the same content was frozen before).
+
+    Raises:
+        BadInput: the file is not a spec.
+        Refused: this version is frozen with other content.
+        DiskRefused: the lock cannot be written.
+    """
+    lock = lock_of(load_audit_spec(path))
+    target = lock_path(path.parent, lock.spec)
+    if target.exists():
+        old = load_audit_lock(target)
+        if old.digest == lock.digest:
+            return old, target, False
+        before, after = content_of(old.spec), content_of(lock.spec)
+        changed = [name for name in after if before.get(name) != after[name] and name != "description"]
+        raise Refused(
+            f"{path}: {lock.spec.id} is frozen with other content ({', '.join(changed)}); "
+            f"set version: {lock.spec.version + 1}"
+        )
+    content = {"format": FORMAT, "id": lock.spec.id, "digest": lock.digest, "spec": content_of(lock.spec)}
+    write_whole(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    return lock, target, True
+
+
+def load_audit_lock(path: Path) -> AuditLock:
+    """Read a lock and check that its digest is that of its content.
+
+    Raises:
+        BadInput: no lock, another format, or edited after freezing.
+    """
+    data = read_json(path, FORMAT, "name a lock that `evalkit audit freeze` wrote")
+    return _parse(data, str(path))
+
+
+def _parse(data: Mapping[str, Any], source: str) -> AuditLock:
+    try:
+        lock = lock_of(AuditSpec.model_validate(data["spec"], context={"lock": True}))
+        stated = data["digest"]
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in fault["loc"])
+        raise BadInput(f"{source}, field spec.{field}: {explain(fault)}") from None
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{source}: not a complete lock ({error}); freeze the spec again") from None
+    if lock.digest != stated:
+        raise BadInput(
+            f"{source}, field digest: the content was changed after freezing; "
+            "restore the file, or freeze the change as a new version"
+        )
+    return lock

@@ -1,0 +1,98 @@
+"""An audit as text that a person reads in twenty seconds; everything else is in its JSON."""
+
+from __future__ import annotations
+
+from evalkit.audit import Audit, AuditSpec, Finding, Ledger, Line
+from evalkit.report.plain import NONE, interval, number, percent, table
+
+MARKS = {"blocking": "!!", "warning": "! ", "info": "  "}
+
+
+def audit_text(result: Audit) -> str:
+    """Verdict, who is missing, the registered number, findings, then the other numbers and what to read."""
+    spec = result.spec
+    lines = [
+        f"{result.verdict.word.upper()}: {spec.reward} against {spec.label} ({result.verdict.rule})",
+        "",
+        _ledger(result.ledger),
+        "",
+        f"  {'registered' if result.frozen else 'not registered'}: {_named(result.registered)} "
+        f"{interval(result.registered.estimate)}",
+        f"    {_basis(result.registered)}",
+        f"    {rules_text(spec)}",
+    ]
+    for case in result.worst_cases:
+        lines.append(f"    with {case.rules}: {interval(case.estimate)}")
+    if result.findings:
+        lines += ["", *(line for finding in result.findings for line in _finding(finding))]
+    for name, found in result.sections.items():
+        lines += ["", f"{name}", _lines(found)]
+    lines += ["", "read next", *_reading(result)]
+    return "\n".join(lines)
+
+
+def rules_text(spec: AuditSpec) -> str:
+    """Every rule the registered number hangs on."""
+    groups = (
+        f"groups {spec.group_by}, {spec.weights} weights, undefined {spec.undefined}; " if spec.level == "group" else ""
+    )
+    thresholds = f"usable from {spec.thresholds.usable}, trustworthy from {spec.thresholds.trustworthy}"
+    of_labels = f"unparsed {spec.unparsed}; " if spec.categorical else ""
+    ties = f"ties {spec.ties}; " if spec.statistic == "ordering_accuracy" else ""
+    return (
+        f"level {spec.level}; clusters {spec.cluster_by}; {groups}{ties}{of_labels}missing {spec.missing}; "
+        f"annotators {spec.annotators}; {thresholds}"
+    )
+
+
+def _ledger(ledger: Ledger) -> str:
+    lost = ", ".join(f"{cause} {count}" for cause, count in ledger.unscored.items())
+    head = ["labelled", "used", "no score", "no label", "not labelled", "cut", "repeated rows"]
+    row = [
+        str(ledger.eligible),
+        f"{ledger.used} ({percent(ledger.coverage)})",
+        f"{ledger.eligible - ledger.used}" + (f" ({lost})" if lost else ""),
+        *(str(count) for count in (ledger.no_gold, ledger.unlabelled, ledger.truncated, ledger.duplicates)),
+    ]
+    return table(head, [row])
+
+
+def _named(line: Line) -> str:
+    return f"{line.name}, {line.level}"
+
+
+def _basis(line: Line) -> str:
+    found = line.estimate
+    why = f"; {found.why}" if found.why else ""
+    return f"n = {found.n}, {found.n_clusters} clusters; {found.method}{why}"
+
+
+def _finding(finding: Finding) -> list[str]:
+    lines = [f"{MARKS[finding.severity]} {finding.code}: {finding.statement}", f"     next: {finding.next_step}"]
+    if finding.evidence:
+        lines.append(f"     see: {', '.join(finding.evidence)}")
+    return lines
+
+
+def _lines(found: list[Line]) -> str:
+    rows = [
+        [
+            line.name,
+            line.level,
+            interval(line.estimate),
+            str(line.estimate.n),
+            str(line.estimate.n_clusters),
+            line.rules + ("" if line.estimate.value is not None else f" ({line.estimate.why})"),
+        ]
+        for line in found
+    ]
+    return table(["", "level", "value", "n", "clusters", "rules"], rows)
+
+
+def _reading(result: Audit) -> list[str]:
+    rows = [[item.why, item.sample_id, _shown(item.reward), _shown(item.human)] for item in result.reading]
+    return [table(["why", "sample", "reward", "label"], rows)]
+
+
+def _shown(value: object) -> str:
+    return number(value) if isinstance(value, float) else NONE if value is None else str(value).removeprefix("\x00")
