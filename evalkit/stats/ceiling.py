@@ -17,12 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evalkit.stats.arrays import FloatArray, check_fraction
-from evalkit.stats.bootstrap import NO_RNG, cluster_resamples, from_draws, own_clusters
+from evalkit.stats.bootstrap import Rows, own_clusters
 from evalkit.stats.clusters import Clusters
 from evalkit.stats.estimate import Estimate, undefined
+from evalkit.stats.jackknife import jackknife_interval, without_each_block
 from evalkit.stats.raters import ratings_matrix
 
-Agreement = Callable[[FloatArray, FloatArray], float]
+Agreement = Callable[[FloatArray, FloatArray, Rows], float]
+"""Of two label vectors of the same items and these items' row numbers; NaN where it is undefined."""
 Rule = Literal["mean", "median", "majority"]
 Tie = Literal["missing", "lowest", "highest", "mean"]
 Against = Literal["mean", "median", "majority", "each"]
@@ -86,7 +88,7 @@ def scores_with_missing(scores: ArrayLike, name: str) -> FloatArray:
     return vector
 
 
-def accuracy(first: FloatArray, second: FloatArray) -> float:
+def accuracy(first: FloatArray, second: FloatArray, rows: Rows | None = None) -> float:
     """Share of equal labels; NaN without labels."""
     return float(np.mean(first == second)) if first.size else math.nan
 
@@ -119,7 +121,6 @@ def leave_one_annotator_out(
     tie: Tie = "missing",
     clusters: ArrayLike | None = None,
     level: float = 0.95,
-    draws: int = 1000,
     rng: np.random.Generator | None = None,
 ) -> Ceiling:
     """Agreement of each annotator with the others, beside that of the reward with the same others.
@@ -128,15 +129,15 @@ def leave_one_annotator_out(
         ratings: shape (items, raters), NaN where missing.
         reward: shape (items,), NaN where the reward gave none; those items are left out for both. To count them as
             disagreement instead, give them a label no annotator uses.
-        agreement: of two label vectors of the same items; NaN where it is undefined.
+        agreement: of two label vectors of the same items, given with their row numbers, by which a prompt or system can
+            be looked up; NaN where it is undefined.
         against: the aggregate of the others, of which an item needs two or more; or `each`: the mean of the agreements
             with each other annotator, one by one. With accuracy `each` is what a tie broken at random is expected to
             give when all rated all.
         tie: as `aggregate_labels`.
         clusters: shape (items,), a label per item; None where items are independent.
-        level: coverage of the percentile interval, between 0 and 1.
-        draws: cluster resamples, shared by all annotators.
-        rng: None for values without intervals.
+        level: coverage of the jackknife interval, between 0 and 1.
+        rng: deals clusters to blocks; None for values without intervals.
 
     Raises:
         ValueError: as `aggregate_labels`, or a reward that is not one number or NaN per item.
@@ -157,17 +158,16 @@ def leave_one_annotator_out(
     )
     full = np.arange(items)
     values = np.array([comparison.agreements(full, agreement) for comparison in comparisons])
-    drawn = None
-    if rng is not None and groups.count > 1:
-        resamples = cluster_resamples(groups, draws, rng)
-        drawn = np.array([[comparison.agreements(rows, agreement) for comparison in comparisons] for rows in resamples])
+    drawn = without_each_block(
+        lambda rows: np.array([comparison.agreements(rows, agreement) for comparison in comparisons]), groups, rng
+    )
     used = np.array([comparison.used for comparison in comparisons])
     defined = np.isfinite(values).all(axis=1)
     annotators = tuple(
         HeldOut(
             j,
             int(np.count_nonzero(~np.isnan(matrix[:, j]))),
-            *_three(values[j], None if drawn is None else drawn[:, j], used[j], groups, method, level, rng),
+            *_three(values[j], None if drawn is None else drawn[:, j], used[j], groups, method, level),
         )
         for j in range(raters)
     )
@@ -175,7 +175,7 @@ def leave_one_annotator_out(
     of_all = None if drawn is None or not defined.any() else drawn[:, defined].mean(axis=1)
     any_used = used[defined].any(axis=0)
     method = f"mean over {np.count_nonzero(defined)} of {raters} annotators; {method}"
-    return Ceiling(annotators, *_three(overall, of_all, any_used, groups, method, level, rng))
+    return Ceiling(annotators, *_three(overall, of_all, any_used, groups, method, level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +205,8 @@ class _Comparison:
             kept = rows[usable[rows]]
             if kept.size == 0:
                 return math.nan, math.nan
-            human.append(agreement(self.held_out[kept], reference[kept]))
-            reward.append(agreement(self.reward[kept], reference[kept]))
+            human.append(agreement(self.held_out[kept], reference[kept], kept))
+            reward.append(agreement(self.reward[kept], reference[kept], kept))
         if not human:
             return math.nan, math.nan
         return float(np.mean(human)), float(np.mean(reward))
@@ -252,31 +252,34 @@ def _majority(matrix: FloatArray, tie: Tie) -> tuple[FloatArray, NDArray[np.bool
 
 def _three(
     values: FloatArray,
-    drawn: FloatArray | None,
+    without: FloatArray | None,
     used: NDArray[np.bool_],
     groups: Clusters,
     method: str,
     level: float,
-    rng: np.random.Generator | None,
 ) -> tuple[Estimate, Estimate, Estimate]:
-    """Human, reward, and reward − human, from shape (2,) and draws of shape (draws, 2)."""
+    """Human, reward, and reward − human, from shape (2,) and blocks left out of shape (blocks, 2)."""
     n, g = int(np.count_nonzero(used)), int(np.unique(groups.codes[used]).size)
 
-    def estimate(value: float, of_draws: FloatArray | None, method: str) -> Estimate:
+    def estimate(value: float, of_blocks: FloatArray | None, method: str, reach: float) -> Estimate:
         if n == 0:
             return undefined(0, 0, method, "no item has the reward, a held-out annotator and a reference of the others")
         if not math.isfinite(value):
             return undefined(n, g, method, f"the agreement is undefined on these {n} items")
-        if of_draws is None or g < 2:
-            why = NO_RNG if rng is None else "one cluster; an interval needs two or more"
-            return Estimate(value, None, None, n, g, method, why)
-        return from_draws(value, of_draws, n=n, n_clusters=g, method=method, level=level)
+        return jackknife_interval(
+            value, of_blocks, n=n, n_clusters=g, method=method, level=level, bounds=(-reach, reach)
+        )
 
     human, reward = float(values[0]), float(values[1])
+    paired = f"reward − human, paired; {method}"
+    if without is None:
+        return (
+            estimate(human, None, method, 1),
+            estimate(reward, None, method, 1),
+            estimate(reward - human, None, paired, 2),
+        )
     return (
-        estimate(human, None if drawn is None else drawn[:, 0], method),
-        estimate(reward, None if drawn is None else drawn[:, 1], method),
-        estimate(
-            reward - human, None if drawn is None else drawn[:, 1] - drawn[:, 0], f"reward − human, paired; {method}"
-        ),
+        estimate(human, without[:, 0], method, 1),
+        estimate(reward, without[:, 1], method, 1),
+        estimate(reward - human, without[:, 1] - without[:, 0], paired, 2),
     )

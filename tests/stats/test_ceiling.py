@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.stats import accuracy, aggregate_labels, leave_one_annotator_out
+from evalkit.stats import accuracy, aggregate_labels, cluster_mean, leave_one_annotator_out
 from tests.stats.shared_data import pandalm
 
 X = np.nan
@@ -71,9 +71,9 @@ def test_items_without_a_reward_are_left_out_for_both() -> None:
 
 def test_the_difference_is_paired_and_its_interval_moves_whole_clusters() -> None:
     data = pandalm()
-    run = {"draws": 400, "rng": np.random.default_rng(1)}
-    clustered = leave_one_annotator_out(data.humans, data.pandalm, clusters=data.instruction, **run)
-    alone = leave_one_annotator_out(data.humans, data.pandalm, draws=400, rng=np.random.default_rng(1))
+    rng = np.random.default_rng(1)
+    clustered = leave_one_annotator_out(data.humans, data.pandalm, clusters=data.instruction, rng=rng)
+    alone = leave_one_annotator_out(data.humans, data.pandalm, rng=np.random.default_rng(1))
     difference = clustered.difference
     assert difference.value == pytest.approx(clustered.reward.value - clustered.human.value)
     assert difference.high < 0  # PandaLM-7B is below its annotators
@@ -95,7 +95,7 @@ def test_a_reward_that_copies_an_annotator_is_as_good_as_that_annotator(seed: in
 def test_any_agreement_can_be_given_and_where_it_is_undefined_there_is_no_value() -> None:
     ratings = [[1, 1, 1], [1, 2, 2], [1, 3, 3], [1, 4, 5]]
 
-    def correlation(a: np.ndarray, b: np.ndarray) -> float:
+    def correlation(a: np.ndarray, b: np.ndarray, rows: np.ndarray) -> float:
         return float(np.corrcoef(a, b)[0, 1]) if a.std() > 0 and b.std() > 0 else X
 
     result = leave_one_annotator_out(ratings, [1, 2, 3, 4], agreement=correlation, against="mean")
@@ -127,3 +127,14 @@ def test_two_annotators_have_no_group_of_others_but_each_other() -> None:
 def test_wrong_arguments_are_refused(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_error_of_an_accuracy_is_that_of_a_clustered_mean() -> None:
+    data = pandalm()
+    of_mean = cluster_mean((data.pandalm == data.humans[:, 0]).astype(float), data.instruction)
+    ratings = np.column_stack([data.humans[:, 0], data.humans[:, 0], data.humans[:, 0]])  # the others are one person
+    held_out = leave_one_annotator_out(
+        ratings, data.pandalm, clusters=data.instruction, rng=np.random.default_rng(0)
+    ).annotators[0]
+    assert held_out.reward.value == of_mean.value
+    assert held_out.reward.half_width == pytest.approx(of_mean.half_width, rel=0.15)  # 100 blocks of 170 clusters
