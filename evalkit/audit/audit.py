@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.audit import structure
+from evalkit.audit import panel, structure
 from evalkit.audit.agreement import (
     Line,
     agreement,
@@ -101,6 +101,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         sections["unparsed"] = policies_for_unparsed(scored, spec)
         sections["labels"] = [agreement(scored, spec, statistic, "pooled") for statistic in OF_LABELS]
         findings += vocabularies(scored, spec)
+        sections["judge"], found = panel.panel(scored, spec)
+        findings += found
     else:
         sections["levels"] = other_levels(scored, spec)
         for name, part in (
