@@ -24,6 +24,7 @@ from evalkit.audit.agreement import (
 )
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.repeats import repeated_scores
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
 from evalkit.audit.verdict import Verdict, decide
 from evalkit.errors import BadInput
@@ -109,6 +110,7 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
             ("between and within", structure.simpson),
             ("strata", structure.strata),
             ("top", structure.top_rewards),
+            ("repeats", repeated_scores),
         ):
             sections[name], found = part(scored, spec)
             findings += found

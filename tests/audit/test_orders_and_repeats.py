@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evalkit.api import audit_reward
-from evalkit.audit import Audit
+from evalkit.audit import Audit, evidence_frame
 from evalkit.errors import BadInput
 from tests.audit.support import Desk
 
@@ -87,3 +87,26 @@ def test_repeated_verdicts_become_their_majority_and_a_tie_is_no_verdict(desk: D
 def test_orders_without_a_rule_are_refused(desk: Desk, change: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         judged(desk, **change)
+
+
+def test_scorings_that_never_differ_are_no_finding_and_incomplete_ones_are_counted(desk: Desk) -> None:
+    rows = [(i, r, i) for i in range(8) for r in range(2)]
+    labels = desk.table("l.csv", ["sample_id", "label"], [(i, i) for i in range(8)])
+    spec = desk.spec(False, repeats="mean")
+    steady = audit_reward(desk.table("s.csv", ["sample_id", "repeat", "reward"], rows), labels, spec)
+    assert "SCORE.NONDETERMINISTIC" not in [finding.code for finding in steady.findings]
+    rows[0], rows[2] = (0, 0, 9), (1, 0, "")  # type: ignore[assignment]
+    noisy = audit_reward(desk.table("n.csv", ["sample_id", "repeat", "reward"], rows), labels, spec)
+    lines = {line.name: line for line in noisy.sections["repeats"]}
+    share = lines["samples whose scorings differ"]
+    assert (share.estimate.value, share.estimate.n) == (pytest.approx(1 / 7), 7)
+    assert share.rules == "2 scorings; 1 samples without all of them left out"
+    assert noisy.evidence.reward[1] == 1
+    finding = next(finding for finding in noisy.findings if finding.code == "SCORE.NONDETERMINISTIC")
+    assert finding.evidence == ("0",)
+
+
+def test_the_kept_evidence_has_what_was_said_in_each_order_and_repeat(desk: Desk) -> None:
+    frame = evidence_frame(judged(desk, combine_orders="both"))
+    assert frame["order.ab"].to_list() == ["A", "A", "A", "B"]
+    assert frame["reward"].to_list() == ["A", "orders disagree", "orders disagree", "orders disagree"]
