@@ -40,13 +40,14 @@ def combined(scores: Scores, spec: AuditSpec) -> tuple[Scores, Several]:
     """
     if scores.several is None:
         return scores, Several({}, None)
-    shown = {key for rows in scores.several.values() for cells in rows for key in cells}
+    several = _only_what_matters(scores.several, spec)
+    shown = {key for rows in several.values() for cells in rows for key in cells}
     orders, repeats = sorted({o for o, _ in shown}), sorted({r for _, r in shown})
     _check_declared(scores, spec, orders, repeats)
     orders = [name for name in spec.orders if name in orders] or [""]
     values, statuses = {}, {}
     of_reward: dict[str, list[Cell]] = {}
-    for name, rows in scores.several.items():
+    for name, rows in several.items():
         found = {order: [_one_repeat(_answers(cells, order, spec), spec) for cells in rows] for order in orders}
         ones = [_one_order([found[order][i] for order in orders], spec) for i in range(len(rows))]
         values[name], statuses[name] = [value for value, _ in ones], [status for _, status in ones]
@@ -54,8 +55,21 @@ def combined(scores: Scores, spec: AuditSpec) -> tuple[Scores, Several]:
             of_reward = found
     return replace(scores, values=values, statuses=statuses), Several(
         {order: [value for value, _ in cells] for order, cells in of_reward.items() if order},
-        _matrix(scores.several[spec.reward], orders[0], repeats, spec),
+        _matrix(several[spec.reward], orders[0], repeats, spec),
     )
+
+
+def _only_what_matters(
+    several: dict[str, list[dict[Shown, Cell]]], spec: AuditSpec
+) -> dict[str, list[dict[Shown, Cell]]]:
+    """The cells without an order, or a repeat, that the spec does not name and that tells no two rows apart."""
+    samples = [list(cells) for rows in several.values() for cells in rows]
+    order = bool(spec.orders) or any(len({o for o, _ in keys}) > 1 for keys in samples)
+    repeat = spec.repeats is not None or any(len({o for o, _ in keys}) < len(keys) for keys in samples)
+    return {
+        name: [{(o if order else "", r if repeat else ""): cell for (o, r), cell in cells.items()} for cells in rows]
+        for name, rows in several.items()
+    }
 
 
 def _check_declared(scores: Scores, spec: AuditSpec, orders: list[str], repeats: list[str]) -> None:

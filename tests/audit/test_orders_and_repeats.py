@@ -110,3 +110,24 @@ def test_the_kept_evidence_has_what_was_said_in_each_order_and_repeat(desk: Desk
     frame = evidence_frame(judged(desk, combine_orders="both"))
     assert frame["order.ab"].to_list() == ["A", "A", "A", "B"]
     assert frame["reward"].to_list() == ["A", "orders disagree", "orders disagree", "orders disagree"]
+
+
+def test_a_column_of_that_name_that_tells_no_rows_apart_is_no_hindrance(desk: Desk) -> None:
+    scores = desk.table("s.csv", ["sample_id", "order", "repeat", "reward"], [(i, i % 3, i, i) for i in range(6)])
+    labels = desk.table("l.csv", ["sample_id", "label"], [(i, i) for i in range(6)])
+    result = audit_reward(scores, labels, desk.spec(False))
+    assert result.registered.estimate.value == 1
+    assert (result.evidence.by_order, result.evidence.repeats) == ({}, None)
+
+
+def test_order_and_repeat_together_are_combined_repeats_first(desk: Desk) -> None:
+    said = {("ab", 0): "A", ("ab", 1): "A", ("ab", 2): "B", ("ba", 0): "A", ("ba", 1): "B", ("ba", 2): "B"}
+    rows = [(i, order, r, v) for i in range(4) for (order, r), v in said.items()]
+    verdicts = desk.table("v.csv", ["sample_id", "order", "repeat", "reward"], rows)
+    labels = desk.table("l.csv", ["sample_id", "label"], enumerate(HUMAN))
+    fields = {"orders": ORDERS, "combine_orders": "average", "verdict_names": "answer"}
+    result = audit_reward(verdicts, labels, desk.spec(False, statistic="accuracy", repeats="majority", **fields))
+    assert result.evidence.by_order["ab"].tolist() == ["A"] * 4
+    assert result.evidence.by_order["ba"].tolist() == ["B"] * 4
+    with pytest.raises(BadInput, match="declare repeats: majority"):
+        audit_reward(verdicts, labels, desk.spec(False, statistic="accuracy", **fields))
