@@ -102,7 +102,7 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         sections["unparsed"] = policies_for_unparsed(scored, spec)
         sections["labels"] = [agreement(scored, spec, statistic, "pooled") for statistic in OF_LABELS]
         findings += vocabularies(scored, spec)
-        sections["judge"], found = panel.panel(scored, spec)
+        sections["judge"], found = panel.panel(evidence.only(evidence.scored), spec)
         findings += found
     else:
         sections["levels"] = other_levels(scored, spec)
@@ -177,8 +177,9 @@ def bounds_finding(registered: Line, cases: list[Line], spec: AuditSpec) -> list
 
 def vocabularies(evidence: Evidence, spec: AuditSpec) -> list[Finding]:
     """A finding where verdicts and labels do not speak the same words."""
+    said = [v for verdicts in evidence.by_order.values() or [evidence.reward] for v in verdicts]
     only_verdicts, only_labels = unshared_labels(
-        [v for v in evidence.reward if v is not None and not str(v).startswith("\x00")], list(evidence.human)
+        [v for v in said if v is not None and not str(v).startswith("\x00")], list(evidence.human)
     )
     known = set(vocabulary(evidence, spec))
     strange = [label for label in only_verdicts if label not in known]

@@ -162,11 +162,11 @@ def _position(orders: list[Order], evidence: Evidence, spec: AuditSpec) -> tuple
             details={"p": test.p, f"{one.name}_only": found.a_only, f"{other.name}_only": found.b_only},
         ),
     ]  # fmt: skip
-    return lines, _position_findings(rate.estimate, flips.estimate, one, other, picks, evidence)
+    return lines, _position_findings(rate.estimate, flips.estimate, one, other, picks, evidence, spec)
 
 
 def _position_findings(
-    rate: Estimate, flips: Estimate, one: Order, other: Order, picks: Mask, evidence: Evidence
+    rate: Estimate, flips: Estimate, one: Order, other: Order, picks: Mask, evidence: Evidence, spec: AuditSpec
 ) -> list[Finding]:
     if rate.value is None or rate.low is None or rate.high is None or rate.low <= 0.5 <= rate.high:
         return []
@@ -181,7 +181,9 @@ def _position_findings(
             "warning",
             f"of pairs shown in both orders the judge picks the first place in {rate.value:.3f} "
             f"[{rate.low:.3f}, {rate.high:.3f}], so it leans to the {place}{flipped}",
-            "always ask in both orders and count a pair only where they agree (combine_orders: both)",
+            "as the spec does, use the judge in both orders only and count a pair where they agree; or mend its prompt"
+            if spec.combine_orders == "both"
+            else "always ask in both orders and count a pair only where they agree (combine_orders: both)",
             rate,
             tuple(str(key) for key in evidence.sample_ids[rows]),
         )

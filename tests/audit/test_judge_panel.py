@@ -100,3 +100,17 @@ def test_a_taste_for_length_is_held_against_that_of_humans(desk: Desk) -> None:
 def test_a_judge_below_chance_is_said(desk: Desk) -> None:
     said = np.where(RNG.random(N) < 0.9, WRONG, HUMAN)
     assert "KAPPA.BELOW_CHANCE" in codes(judged(desk, said, said))
+
+
+def test_a_sample_without_a_verdict_is_not_filled_in_for_the_panel(desk: Desk) -> None:
+    gaps = np.where(np.arange(N) < 20, "", HUMAN)
+    result = judged(desk, HUMAN, gaps, missing="worst")
+    assert result.registered.estimate.value == pytest.approx(1 - 20 / N)
+    assert figures(result)["accuracy", "average of orders"] == 1
+    assert figures(result)["unparsed", "order ba"] == 0
+    assert result.ledger.unscored == {"missing": 20}
+
+
+def test_words_that_are_no_label_are_found_in_either_order(desk: Desk) -> None:
+    result = judged(desk, HUMAN, np.where(HUMAN == "A", "1", "2"))
+    assert "KAPPA.LABEL_VOCAB" in codes(result)
