@@ -14,6 +14,7 @@ import numpy as np
 
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.inputs import number_of
+from evalkit.audit.several import DISAGREE
 from evalkit.audit.spec import OF_LABELS, AuditSpec
 from evalkit.errors import BadInput
 from evalkit.stats import (
@@ -104,7 +105,8 @@ def filled(evidence: Evidence, spec: AuditSpec, *, favourable: bool) -> Evidence
         )
         liked = evidence.human[unscored] > np.median(evidence.human)
         reward[unscored] = np.where(liked == favourable, high, low)
-    return replace(evidence, reward=reward, status=np.full(reward.size, "ok", dtype=object))
+    by_order = {name: np.where(unscored, reward, said) for name, said in evidence.by_order.items()}
+    return replace(evidence, reward=reward, by_order=by_order, status=np.full(reward.size, "ok", dtype=object))
 
 
 def agreement(evidence: Evidence, spec: AuditSpec, statistic: str, level: str) -> Line:
@@ -236,17 +238,33 @@ def unread_of(evidence: Evidence, spec: AuditSpec) -> np.ndarray:
 
 def verdicts_of(evidence: Evidence, spec: AuditSpec) -> tuple[np.ndarray, np.ndarray]:
     """Each sample's verdict after the rule for unparsed ones, and which samples count."""
-    unread, verdicts = unread_of(evidence, spec), evidence.reward.copy()
+    unread, verdicts = unread_of(evidence, spec) & (evidence.reward != DISAGREE), evidence.reward.copy()
     verdicts[unread] = UNPARSED if spec.unparsed in ("wrong", "exclude") else spec.unparsed
     counts = ~unread if spec.unparsed == "exclude" else np.ones(unread.size, dtype=bool)
     return verdicts, counts
 
 
+def stacked(evidence: Evidence) -> Evidence:
+    """Every sample once per order, with what was said in that order; clusters keep a sample's orders together."""
+    parts = [replace(evidence, reward=said) for said in evidence.by_order.values()]
+    return replace(
+        evidence,
+        reward=np.concatenate([part.reward for part in parts]),
+        human=np.concatenate([part.human for part in parts]),
+        clusters=np.concatenate([part.clusters for part in parts]),
+    )
+
+
 def _of_labels(evidence: Evidence, spec: AuditSpec, statistic: str) -> Line:
     labels = vocabulary(evidence, spec)
+    if spec.combine_orders == "average" and len(evidence.by_order) == 2:
+        evidence = stacked(evidence)
     verdicts, counts = verdicts_of(evidence, spec)
     said, true, clusters = verdicts[counts].tolist(), evidence.human[counts].tolist(), evidence.clusters[counts]
-    rules = f"unparsed {spec.unparsed} ({int(np.count_nonzero(unread_of(evidence, spec)))})"
+    flipped = evidence.reward == DISAGREE
+    rules = f"unparsed {spec.unparsed} ({int(np.count_nonzero(unread_of(evidence, spec) & ~flipped))})"
+    if evidence.by_order:
+        rules += f"; orders {spec.combine_orders}"
     if not said:
         return Line(statistic, "pooled", rules, undefined(0, 0, statistic, "no sample is left"))
     scores = classification(said, true, clusters, labels=labels, level=spec.confidence)

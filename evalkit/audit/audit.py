@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evalkit.audit import structure
+from evalkit.audit import panel, structure
 from evalkit.audit.agreement import (
     Line,
     agreement,
@@ -24,6 +24,7 @@ from evalkit.audit.agreement import (
 )
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.repeats import repeated_scores
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
 from evalkit.audit.verdict import Verdict, decide
 from evalkit.errors import BadInput
@@ -101,12 +102,15 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         sections["unparsed"] = policies_for_unparsed(scored, spec)
         sections["labels"] = [agreement(scored, spec, statistic, "pooled") for statistic in OF_LABELS]
         findings += vocabularies(scored, spec)
+        sections["judge"], found = panel.panel(evidence.only(evidence.scored), spec)
+        findings += found
     else:
         sections["levels"] = other_levels(scored, spec)
         for name, part in (
             ("between and within", structure.simpson),
             ("strata", structure.strata),
             ("top", structure.top_rewards),
+            ("repeats", repeated_scores),
         ):
             sections[name], found = part(scored, spec)
             findings += found
@@ -173,8 +177,9 @@ def bounds_finding(registered: Line, cases: list[Line], spec: AuditSpec) -> list
 
 def vocabularies(evidence: Evidence, spec: AuditSpec) -> list[Finding]:
     """A finding where verdicts and labels do not speak the same words."""
+    said = [v for verdicts in evidence.by_order.values() or [evidence.reward] for v in verdicts]
     only_verdicts, only_labels = unshared_labels(
-        [v for v in evidence.reward if v is not None and not str(v).startswith("\x00")], list(evidence.human)
+        [v for v in said if v is not None and not str(v).startswith("\x00")], list(evidence.human)
     )
     known = set(vocabulary(evidence, spec))
     strange = [label for label in only_verdicts if label not in known]

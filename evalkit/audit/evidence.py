@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from evalkit.audit.findings import MOST_EVIDENCE, Finding, rows_named
 from evalkit.audit.inputs import JOINER, OK, Labels, Scores, number_of
+from evalkit.audit.several import combined
 from evalkit.audit.spec import NO_CLUSTERS, AuditSpec, Scale
 from evalkit.errors import BadInput
 from evalkit.stats.arrays import FloatArray
@@ -73,6 +74,10 @@ class Evidence:
     """`ok`, or why the reward has no value."""
     ledger: Ledger
     findings: tuple[Finding, ...]
+    by_order: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """What the reward said in each order found: verdicts as answers, None where there is none; for numbers NaN."""
+    repeats: FloatArray | None = None
+    """Shape (samples, repeats), repeated scores of the reward in its first order, NaN where missing; None without."""
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -92,6 +97,8 @@ class Evidence:
             lengths=None if self.lengths is None else self.lengths[rows],
             components={name: values[rows] for name, values in self.components.items()},
             status=self.status[rows],
+            by_order={name: values[rows] for name, values in self.by_order.items()},
+            repeats=None if self.repeats is None else self.repeats[rows],
         )
 
 
@@ -102,6 +109,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
         BadInput: no sample in common, a needed column in neither file, files that disagree on a sample, or a sample
             without a cluster.
     """
+    scores, several = combined(scores, spec)
     at = {key: i for i, key in enumerate(scores.sample_ids)}
     findings = [*_duplicates(scores, labels)]
     human, unread = _aggregate(labels, spec)
@@ -153,7 +161,18 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
         status=status,
         ledger=ledger,
         findings=tuple(findings),
+        by_order={
+            name: _array([said[i] if i is not None else None for i in place], spec.categorical)
+            for name, said in several.by_order.items()
+        },
+        repeats=None if several.repeats is None else _rows_of(several.repeats, place),
     )
+
+
+def _rows_of(matrix: FloatArray, place: Sequence[int | None]) -> FloatArray:
+    """Rows of a matrix by place, NaN where there is none."""
+    lost = np.full(matrix.shape[1], np.nan)
+    return np.array([lost if i is None else matrix[i] for i in place])
 
 
 def _wanted(spec: AuditSpec, scores: Scores, labels: Labels) -> list[str]:
@@ -177,7 +196,7 @@ def _wanted(spec: AuditSpec, scores: Scores, labels: Labels) -> list[str]:
 
 
 STANDS_IN = {"length": ("text",)}
-CARRIED = ("item_id", "cluster_id", "policy", "step", "outcome", "length", "text")
+CARRIED = ("item_id", "cluster_id", "policy", "step", "outcome", "length", "text", "length_a", "length_b")
 
 
 def _column(name: str, scores: Scores, labels: Labels, gold: Sequence[int], place: Sequence[int | None]) -> Strings:

@@ -29,14 +29,21 @@ ROLES = {
     "step": "its training step",
     "text": "the response, for its length",
     "length": "its length",
+    "length_a": "length of the answer that stands first in the first order",
+    "length_b": "length of the other answer of the pair",
     "outcome": "how its generation ended",
     "component": "the reward's name, in a long table",
     "status": "why a score has no value",
+    "order": "in which order a pair was shown, where a sample has a row per order",
+    "repeat": "which scoring of the sample, where it was scored several times",
     "annotator_id": "who labelled, in a long table",
     "dimension": "what was labelled, in a long table",
     "value": "the score or label, in a long table",
 }
 OK = "ok"
+Cell = tuple[Any, str]
+Shown = tuple[str, str]
+"""Order and repeat of a row; empty where the table has no such role."""
 JOINER = "\x1f"
 
 
@@ -93,6 +100,9 @@ class Scores:
     """Item, cluster, policy, step, length, outcome and further columns of the samples, where the file has them."""
     duplicates: list[int]
     """Rows passed over, for they repeat another word for word."""
+    several: dict[str, list[dict[Shown, Cell]]] | None = None
+    """By component and sample, every cell by (order, repeat); None where the table has neither role. `values` and
+    `statuses` are then empty until `several.combined` makes one of many by the rules of the spec."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,8 @@ def scores_of(columns: Columns, components: Sequence[str], about: Sequence[str],
     """
     ids = keys_of(columns)
     extra = [name for name in (*ROLES, *about) if name not in NOT_ABOUT and columns.has(name)]
+    if columns.has("order") or columns.has("repeat"):
+        return _several_scores(columns, ids, components, extra, categorical)
     if columns.has("component") and columns.has("value"):
         return _long_scores(columns, ids, components, extra, categorical)
     read = {name: _values(columns.get(name), categorical) for name in components}
@@ -198,7 +210,9 @@ def scores_of(columns: Columns, components: Sequence[str], about: Sequence[str],
             continue
         for name in components:
             if read[name][i] != read[name][first]:
-                raise _contradiction(columns, key, first, i, name, "keep one row a sample, or add a column component")
+                raise _contradiction(
+                    columns, key, first, i, name, f"keep one row a sample, or add a column component; {SEVERAL}"
+                )
         duplicates.append(columns.rows[i])
     return Scores(
         columns.source,
@@ -244,7 +258,7 @@ def labels_of(
     return _labels(columns, ids, entries, extra, categorical)
 
 
-NOT_ABOUT = ("sample_id", "component", "status", "annotator_id", "dimension", "value")
+NOT_ABOUT = ("sample_id", "component", "status", "order", "repeat", "annotator_id", "dimension", "value")
 
 
 def keys_of(columns: Columns) -> list[str]:
@@ -266,9 +280,6 @@ def keys_of(columns: Columns) -> list[str]:
                 f"{columns.source}, row {row}, field {columns.roles[name]}: null where an id belongs; fill it in"
             )
     return [str(cell).strip() for cell in cells]
-
-
-Cell = tuple[Any, str]
 
 
 def number_of(cell: Any) -> Cell:
@@ -322,15 +333,7 @@ def _long_scores(
     names, cells = columns.get("component"), _values(columns.get("value"), categorical)
     if columns.has("status"):
         cells = _with_status(cells, columns.get("status"))
-    known = dict.fromkeys(str(name) for name in names)
-    lost = next((name for name in components if name not in known), None)
-    if lost is not None:
-        near = difflib.get_close_matches(lost, known, 1, 0.6)
-        raise BadInput(
-            f"{columns.source}: no component {lost}; "
-            + (f"did you mean {near[0]}? " if near else "")
-            + f"it has {', '.join(known)}"
-        )
+    _check_components(columns, components)
     place: dict[str, int] = {}
     first_row: list[int] = []
     found: dict[str, dict[str, int]] = {name: {} for name in components}
@@ -344,7 +347,9 @@ def _long_scores(
         before = found[str(name)].setdefault(key, i)
         if before != i:
             if cells[before] != cells[i]:
-                raise _contradiction(columns, key, before, i, str(name), "keep one row a sample and component")
+                raise _contradiction(
+                    columns, key, before, i, str(name), f"keep one row a sample and component; {SEVERAL}"
+                )
             duplicates.append(columns.rows[i])
     cell_of = {
         name: [cells[at[key]] if key in at else (None, "missing") for key in place] for name, at in found.items()
@@ -358,6 +363,85 @@ def _long_scores(
         {name: [columns.get(name)[i] for i in first_row] for name in extra},
         duplicates,
     )
+
+
+SEVERAL = "name what tells its rows apart with --map repeat=COLUMN or --map order=COLUMN"
+
+
+def _check_components(columns: Columns, components: Sequence[str]) -> None:
+    known = dict.fromkeys(str(name) for name in columns.get("component"))
+    lost = next((name for name in components if name not in known), None)
+    if lost is not None:
+        near = difflib.get_close_matches(lost, known, 1, 0.6)
+        raise BadInput(
+            f"{columns.source}: no component {lost}; "
+            + (f"did you mean {near[0]}? " if near else "")
+            + f"it has {', '.join(known)}"
+        )
+
+
+def _several_scores(
+    columns: Columns, ids: list[str], components: Sequence[str], extra: list[str], categorical: bool
+) -> Scores:
+    """A table with a row per order, per repeat, or both."""
+    entries = _entries(columns, components, categorical)
+    orders, repeats = (_named_cells(columns, role) for role in ("order", "repeat"))
+    place: dict[str, int] = {}
+    first_row: list[int] = []
+    for i, key in enumerate(ids):
+        if key not in place:
+            place[key] = len(first_row)
+            first_row.append(i)
+    found: dict[str, list[dict[Shown, Cell]]] = {name: [{} for _ in first_row] for name in components}
+    rows: dict[tuple[str, str, Shown], int] = {}
+    duplicates = []
+    for i, name, cell in entries:
+        shown = (orders[i], repeats[i])
+        before = rows.setdefault((name, ids[i], shown), i)
+        of_sample = found[name][place[ids[i]]]
+        if before != i:
+            if of_sample[shown] != cell:
+                mend = f"keep one row for each order and repeat of a sample; {SEVERAL}"
+                raise _contradiction(columns, ids[i], before, i, name, mend)
+            duplicates.append(columns.rows[i])
+        of_sample[shown] = cell
+    return Scores(
+        columns.source,
+        [columns.rows[i] for i in first_row],
+        list(place),
+        {},
+        {},
+        {name: [columns.get(name)[i] for i in first_row] for name in extra},
+        list(dict.fromkeys(duplicates)),
+        found,
+    )
+
+
+def _entries(columns: Columns, components: Sequence[str], categorical: bool) -> list[tuple[int, str, Cell]]:
+    """Row, component and cell of every score, of a long or a wide table."""
+    statuses = columns.get("status") if columns.has("status") else None
+    long = columns.has("component") and columns.has("value")
+    if long:
+        _check_components(columns, components)
+    found = []
+    for name in components:
+        cells = _values(columns.get("value" if long else name), categorical)
+        if statuses is not None:
+            cells = _with_status(cells, statuses)
+        said = columns.get("component") if long else [name] * len(cells)
+        found += [(i, name, cell) for i, cell in enumerate(cells) if str(said[i]) == name]
+    return found
+
+
+def _named_cells(columns: Columns, role: str) -> list[str]:
+    """The order or repeat of each row as text; empty where the table has no such role."""
+    if not columns.has(role):
+        return [""] * len(columns.rows)
+    found = [label_of(cell)[0] for cell in columns.get(role)]
+    for row, name in zip(columns.rows, found, strict=True):
+        if name is None:
+            raise BadInput(f"{columns.source}, row {row}, field {role}: null where a name belongs; fill it in")
+    return [str(name) for name in found]
 
 
 def _labels(
@@ -385,7 +469,8 @@ def _labels(
             if said[at][0] != value:
                 mend = "name who labelled with --map annotator_id=COLUMN, or keep one row a sample"
                 raise _contradiction(columns, key, said[at][1], i, "label", mend)
-            duplicates.append(columns.rows[i])
+            if not (columns.has("order") or columns.has("repeat")):  # there a sample's label stands in all its rows
+                duplicates.append(columns.rows[i])
         said[at] = (value, i)
     ratings: list[list[Any]] = [[None] * len(people) for _ in first_row]
     for (row, person_code), (value, _) in said.items():

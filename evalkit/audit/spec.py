@@ -96,6 +96,19 @@ class AuditSpec(Section):
     """A group in which reward or label is constant has no correlation: left out and counted, or counted as 0."""
     unparsed: Text = "wrong"
     """A verdict that could not be read: `wrong`, `exclude`, or the label it is to count as, such as `tie`."""
+    verdict_names: Literal["answer", "position"] | None = None
+    """What a judge of pairs names: the answer whatever its place, or the place. None where verdicts are no preference
+    between two answers; there is no guess."""
+    positions: tuple[Text, ...] = ()
+    """What verdicts call the first and the second place, where they name places."""
+    orders: dict[str, tuple[Text, Text]] = Field(default_factory=dict)
+    """By value of the column `order`: the label that stands in the first place, and that in the second."""
+    combine_orders: Literal["both", "average", "first"] | None = None
+    """How verdicts of two orders become one: `both` (where they name different answers the sample is wrong), `average`
+    (each order counts half), or `first` (only the first of `orders`). For numbers `average` or `first`."""
+    repeats: Literal["mean", "median", "majority"] | None = None
+    """How several scorings of a sample become one: of numbers the mean or median of those with a value, of verdicts the
+    majority, and no verdict where it is tied. None refuses a table with repeats."""
     annotators: Literal["mean", "median", "majority"] = "mean"
     """How several labels of one sample become one. A majority that is tied is no label."""
     scales: dict[str, Scale] = Field(default_factory=dict)
@@ -134,10 +147,35 @@ class AuditSpec(Section):
             raise ValueError("annotators majority is for categorical labels; take mean or median")
         if self.missing == "worst" and self.statistic not in OF_LABELS and self.reward not in self.scales:
             raise ValueError(f"missing worst needs the range of {self.reward} in scales")
+        self._check_orders()
         for field in ("strata", "controls", "components"):
             if len(set(getattr(self, field))) != len(getattr(self, field)):
                 raise ValueError(f"{field} lists a name twice; keep one")
         return self
+
+    def _check_orders(self) -> None:
+        if bool(self.orders) != (self.combine_orders is not None):
+            raise ValueError("orders and combine_orders go together: declare both, or neither")
+        if len(self.orders) > 2:
+            raise ValueError("orders lists more than the two orders that a pair has")
+        if any(first == second for first, second in self.orders.values()):
+            raise ValueError("orders has one label in both places")
+        if len({frozenset(labels) for labels in self.orders.values()}) > 1:
+            raise ValueError("orders has other labels in one order than in the other")
+        if len(self.orders) == 2 and len({labels[0] for labels in self.orders.values()}) == 1:
+            raise ValueError("orders has the same label first in both orders; exchange the labels of one")
+        if (self.verdict_names == "position") != (len(set(self.positions)) == 2 == len(self.positions)):
+            raise ValueError("verdict_names position and positions (two words) go together: declare both, or neither")
+        if self.categorical and self.orders and self.verdict_names is None:
+            raise ValueError("orders need verdict_names: answer or position")
+        if self.verdict_names == "position" and not self.orders:
+            raise ValueError("verdict_names position needs orders: which label stands where")
+        if self.verdict_names is not None and not self.categorical:
+            raise ValueError("verdict_names is for verdicts: statistic accuracy, kappa or macro_f1")
+        if not self.categorical and self.combine_orders == "both":
+            raise ValueError("combine_orders both is for verdicts; take average or first")
+        if self.repeats is not None and self.categorical != (self.repeats == "majority"):
+            raise ValueError("repeats is majority for verdicts, mean or median for numbers")
 
     @property
     def id(self) -> str:

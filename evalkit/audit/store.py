@@ -65,6 +65,12 @@ def evidence_frame(result: Audit) -> pl.DataFrame:
     for name, numbers in found.components.items():
         columns[f"component.{name}"] = _numbers(numbers)
         kinds[f"component.{name}"] = pl.Float64
+    for name, said in found.by_order.items():
+        columns[f"order.{name}"] = _texts(said) if text else _numbers(said)
+        kinds[f"order.{name}"] = pl.String if text else pl.Float64
+    if found.repeats is not None:
+        for k, numbers in enumerate(found.repeats.T, 1):
+            columns[f"repeat.{k}"], kinds[f"repeat.{k}"] = _numbers(numbers), pl.Float64
     return pl.DataFrame({name: list(values) for name, values in columns.items()}, schema=kinds)
 
 

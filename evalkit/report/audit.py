@@ -41,8 +41,13 @@ def rules_text(spec: AuditSpec) -> str:
     ties = f"ties {spec.ties}; " if spec.statistic == "ordering_accuracy" else ""
     return (
         f"level {spec.level}; clusters {spec.cluster_by}; {groups}{ties}{of_labels}missing {spec.missing}; "
-        f"annotators {spec.annotators}; {thresholds}"
+        f"annotators {spec.annotators}; {_several(spec)}{thresholds}"
     )
+
+
+def _several(spec: AuditSpec) -> str:
+    orders = f"orders {spec.combine_orders}; verdicts name the {spec.verdict_names}; " if spec.orders else ""
+    return orders + (f"repeats {spec.repeats}; " if spec.repeats else "")
 
 
 def _ledger(ledger: Ledger) -> str:
