@@ -35,6 +35,9 @@ from evalkit.runs import (
 from evalkit.splits import BuildReport
 from evalkit.workspace import Workspace, find_workspace
 
+TABLE_KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
+"""Endings of files that are read as tables."""
+
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
@@ -356,38 +359,82 @@ def audit_reward(
     *,
     columns: Mapping[str, str] | None = None,
     annotators: Sequence[str] = (),
+    workspace: Workspace | None = None,
 ) -> Audit:
     """Hold a reward, or a judge's verdicts, against human labels.
 
     Args:
-        scores: CSV, JSONL or Parquet, a column per component or long with `component` and `value`.
+        scores: CSV, JSONL or Parquet, a column per component or long with `component` and `value`; or a finished run,
+            RUN or RUN:PROTOCOL, whose components, `reward` and `success` are read.
         labels: a table with a column per annotator, or long, or a filled sheet of `evalkit samples --sheet`. May be the
             file of the scores.
         spec: the audit's contract; a path is that of its lock, or of the YAML beside its lock. A spec that is not
             frozen registers nothing, and its verdict is `cannot tell`.
         columns: role → column of the files (see docs/audit.md); `a+b` joins two to a key.
         annotators: columns of `labels` that hold one annotator each; empty takes the column the spec names as label.
+        workspace: where runs lie; by default the one around the current folder.
 
     Returns:
-        The audit; nothing is written.
+        The audit; nothing is written, but for the look at a run.
 
     Raises:
         BadInput: a file, a row, a column or the spec cannot be used as it is.
+        Refused: a run on a private split.
     """
     lock, frozen = (audits.lock_of(spec), False) if isinstance(spec, AuditSpec) else load_audit(spec)
     contract = lock.spec
     needed = [*contract.strata, *contract.controls, contract.group_by, contract.system_by]
     about = list(dict.fromkeys([*needed, contract.cluster_by]))
-    read = audits.read_columns(Path(scores), columns or {})
-    components = list(dict.fromkeys([contract.reward, *contract.components]))
-    said = audits.scores_of(read, components, about, categorical=contract.categorical)
+    said, of_scores, read = _scores(scores, contract, about, columns or {}, workspace)
     same = Path(scores) == Path(labels)
-    of_labels = read if same else audits.read_columns(Path(labels), columns or {})
+    of_labels = read if read and same else audits.read_columns(Path(labels), columns or {})
     human = audits.labels_of(of_labels, contract.label, annotators, about, categorical=contract.categorical)
     evidence = audits.gather(said, human, contract)
-    inputs = {"scores": audits.file_digest(Path(scores)), "labels": audits.file_digest(Path(labels))}
+    inputs = {"scores": of_scores, "labels": audits.file_digest(Path(labels))}
     inputs["columns"] = audits.mapping_digest(columns or {}, annotators)
     return audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+
+
+def _scores(
+    reference: Path | str,
+    contract: AuditSpec,
+    about: Sequence[str],
+    columns: Mapping[str, str],
+    workspace: Workspace | None,
+) -> tuple[audits.Scores, str, audits.Columns | None]:
+    """Scores of a table or a run, the digest of what they were read from, and the table where it is one."""
+    components = list(dict.fromkeys([contract.reward, *contract.components]))
+    path = Path(reference)
+    if path.is_file() or path.suffix.lower() in TABLE_KINDS:
+        read = audits.read_columns(path, columns)
+        said = audits.scores_of(read, components, about, categorical=contract.categorical)
+        return said, audits.file_digest(path), read
+    if contract.categorical:
+        raise BadInput(f"{reference}: statistic {contract.statistic} takes a table of verdicts; give a file")
+    folder, lock, home = _audited_run(str(reference), workspace)
+    items = _items(home, folder)
+    _look(home, folder, lock, "audit")
+    evidence = runs.load_evidence(folder, lock, items)
+    said = audits.scores_of_run(folder, evidence, items, components, about)
+    return said, audits.run_digest(folder, evidence), None
+
+
+def _audited_run(reference: str, workspace: Workspace | None) -> tuple[RunFolder, Lock, Workspace]:
+    """The run that RUN or RUN:PROTOCOL names, with the protocol it is read under."""
+    neither = (
+        f"{reference}: neither a table nor a run; name a CSV, JSONL or Parquet file, or a run that `evalkit runs` lists"
+    )
+    try:
+        home = workspace or find_workspace()
+    except BadInput as error:
+        raise BadInput(f"{neither} ({error})") from None
+    name, _, own = reference.partition(":")
+    if not (Path(name) / "run.json").is_file() and not any(
+        name and folder.run_id.startswith(name) for folder in runs.list_runs(home.runs)
+    ):
+        raise BadInput(neither)
+    folder = find_run(name, home)
+    return folder, folder.protocol(own or None), home
 
 
 def freeze_audit(path: Path | str, workspace: Workspace | None = None) -> tuple[AuditLock, Path, bool]:

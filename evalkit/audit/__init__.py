@@ -4,7 +4,17 @@ from evalkit.audit.agreement import Line
 from evalkit.audit.audit import Audit, Reading, audit
 from evalkit.audit.evidence import Evidence, Ledger, gather
 from evalkit.audit.findings import SEVERITIES, Finding, Severity
-from evalkit.audit.inputs import file_digest, labels_of, mapping_digest, parse_mapping, read_columns, scores_of
+from evalkit.audit.inputs import (
+    Columns,
+    Scores,
+    file_digest,
+    labels_of,
+    mapping_digest,
+    parse_mapping,
+    read_columns,
+    scores_of,
+)
+from evalkit.audit.of_run import run_digest, scores_of_run
 from evalkit.audit.spec import AuditLock, AuditSpec, freeze_audit, load_audit_lock, load_audit_spec, lock_of, lock_path
 from evalkit.audit.store import audit_digest, audit_json, evidence_frame, keep
 from evalkit.audit.verdict import Verdict
@@ -14,11 +24,13 @@ __all__ = [
     "Audit",
     "AuditLock",
     "AuditSpec",
+    "Columns",
     "Evidence",
     "Finding",
     "Ledger",
     "Line",
     "Reading",
+    "Scores",
     "Severity",
     "Verdict",
     "audit",
@@ -37,5 +49,7 @@ __all__ = [
     "file_digest",
     "lock_path",
     "mapping_digest",
+    "run_digest",
     "scores_of",
+    "scores_of_run",
 ]

@@ -34,7 +34,9 @@ def freeze(file: Annotated[Path, typer.Argument(help="YAML audit spec.")], as_js
 def reward(
     labels: Annotated[Path, typer.Option(help="Human labels: CSV, JSONL, Parquet, or a filled sheet.")],
     spec: Annotated[Path, typer.Option(help="Audit spec: its lock, or the YAML beside its lock.")],
-    scores: Annotated[Path | None, typer.Option(help="Rewards: CSV, JSONL or Parquet, wide or long.")] = None,
+    scores: Annotated[
+        Path | None, typer.Option(help="Rewards: CSV, JSONL or Parquet, wide or long; or RUN, RUN:PROTOCOL.")
+    ] = None,
     verdicts: Annotated[Path | None, typer.Option(help="A judge's categorical verdicts, instead of scores.")] = None,
     mapping: Annotated[
         list[str] | None, typer.Option("--map", help="ROLE=COLUMN, such as sample_id=uid or sample_id=doc+system.")
