@@ -29,6 +29,7 @@ from evalkit.stats.conflicts import (
 )
 from evalkit.stats.corrected import PredictionPowered, RoganGladen, prediction_powered_mean, rogan_gladen
 from evalkit.stats.correlation import correlation, correlation_difference, influence, partial_correlation
+from evalkit.stats.differences import auc_difference, grouped_difference, ordering_difference, within_difference
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.groups import GroupShares, design_effect, group_shares
 from evalkit.stats.kappa import Classification, ClassScores, classification, cohen_kappa, unshared_labels
@@ -141,6 +142,7 @@ __all__ = [
     "system_correlation",
     "top_share_correlation",
     "within_correlation",
+    "within_difference",
     "Test",
     "adjust",
     "mcnemar",
@@ -155,8 +157,10 @@ __all__ = [
     "TieCalibration",
     "acc_eq",
     "auc",
+    "auc_difference",
     "best_epsilon",
     "ordering_accuracy",
+    "ordering_difference",
     "pairs_within",
     "preference_accuracy",
     "tie_calibration",
@@ -179,6 +183,7 @@ __all__ = [
     "expected_maximum",
     "fleiss_kappa",
     "group_shares",
+    "grouped_difference",
     "icc",
     "independent_standard_error",
     "krippendorff_alpha",
