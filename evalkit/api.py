@@ -403,7 +403,7 @@ def _scores(
     workspace: Workspace | None,
 ) -> tuple[audits.Scores, str, audits.Columns | None]:
     """Scores of a table or a run, the digest of what they were read from, and the table where it is one."""
-    components = list(dict.fromkeys([contract.reward, *contract.components]))
+    components = list(dict.fromkeys([contract.reward, *contract.further]))
     path = Path(reference)
     if path.is_file() or path.suffix.lower() in TABLE_KINDS:
         read = audits.read_columns(path, columns)

@@ -63,8 +63,8 @@ def evidence_frame(result: Audit) -> pl.DataFrame:
         if name not in (*columns, "text"):
             columns[name], kinds[name] = _texts(values), pl.String
     for name, numbers in found.components.items():
-        columns[f"component.{name}"] = _numbers(numbers)
-        kinds[f"component.{name}"] = pl.Float64
+        columns[f"component.{name}"] = _texts(numbers) if text else _numbers(numbers)
+        kinds[f"component.{name}"] = pl.String if text else pl.Float64
     return pl.DataFrame({name: list(values) for name, values in columns.items()}, schema=kinds)
 
 
