@@ -14,7 +14,7 @@ import polars as pl
 from evalkit import audit as audits
 from evalkit import protocol as protocols
 from evalkit import runs, splits
-from evalkit.audit import Audit, AuditLock, AuditSpec
+from evalkit.audit import Audit, AuditLock, AuditSpec, Scorer
 from evalkit.engines import EngineOptions as EngineOptions
 from evalkit.engines import engine_name, generates
 from evalkit.errors import BadInput
@@ -353,46 +353,63 @@ def load_audit(reference: Path | str) -> tuple[AuditLock, bool]:
 
 
 def audit_reward(
-    scores: Path | str,
+    scores: Path | str | Scorer,
     labels: Path | str,
     spec: AuditSpec | Path | str,
     *,
     columns: Mapping[str, str] | None = None,
     annotators: Sequence[str] = (),
+    on_scored: Callable[[int, int], None] = lambda _done, _of: None,
     workspace: Workspace | None = None,
 ) -> Audit:
     """Hold a reward, or a judge's verdicts, against human labels.
 
     Args:
         scores: CSV, JSONL or Parquet, a column per component or long with `component` and `value`; or a finished run,
-            RUN or RUN:PROTOCOL, whose components, `reward` and `success` are read.
+            RUN or RUN:PROTOCOL, whose components, `reward` and `success` are read; or a `ModelScorer` or `JudgeScorer`,
+            which scores its data first, once.
         labels: a table with a column per annotator, or long, or a filled sheet of `evalkit samples --sheet`. May be the
             file of the scores.
         spec: the audit's contract; a path is that of its lock, or of the YAML beside its lock. A spec that is not
             frozen registers nothing, and its verdict is `cannot tell`.
         columns: role → column of the files (see docs/audit.md); `a+b` joins two to a key.
         annotators: columns of `labels` that hold one annotator each; empty takes the column the spec names as label.
-        workspace: where runs lie; by default the one around the current folder.
+        on_scored: told how many rows are scored, of how many.
+        workspace: where runs and kept scores lie; by default the one around the current folder.
 
     Returns:
-        The audit; nothing is written, but for the look at a run.
+        The audit; nothing is written, but for the look at a run, or what a scorer said.
 
     Raises:
         BadInput: a file, a row, a column or the spec cannot be used as it is.
-        Refused: a run on a private split.
+        Refused: a run on a private split, or a reward model with code in its folder.
+        InfrastructureFailed: the scorer fails; the same call goes on where it stopped.
     """
     lock, frozen = (audits.lock_of(spec), False) if isinstance(spec, AuditSpec) else load_audit(spec)
     contract = lock.spec
     needed = [*contract.strata, *contract.controls, contract.group_by, contract.system_by]
     about = list(dict.fromkeys([*needed, contract.cluster_by]))
-    said, of_scores, read = _scores(scores, contract, about, columns or {}, workspace)
-    same = Path(scores) == Path(labels)
-    of_labels = read if read and same else audits.read_columns(Path(labels), columns or {})
+    read, scoring = None, None
+    if isinstance(scores, Path | str):
+        said, of_scores, read = _scores(scores, contract, about, columns or {}, workspace)
+        source = Path(scores)
+    else:
+        source, read = scores.data, audits.read_columns(scores.data, columns or {})
+        root = (workspace or find_workspace()).root
+        scoring = audits.score_data(scores, contract, read, about, root, on_scored)
+        said, of_scores = scoring.scores, scoring.digest
+    of_labels = read if read and source == Path(labels) else audits.read_columns(Path(labels), columns or {})
     human = audits.labels_of(of_labels, contract.label, annotators, about, categorical=contract.categorical)
     evidence = audits.gather(said, human, contract)
     inputs = {"scores": of_scores, "labels": audits.file_digest(Path(labels))}
     inputs["columns"] = audits.mapping_digest(columns or {}, annotators)
-    return audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+    if scoring is None:
+        return audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+    evidence = replace(evidence, findings=(*evidence.findings, *scoring.findings))
+    inputs["data"] = audits.file_digest(source)
+    result = audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+    repeats = {"repeats": scoring.repeats} if scoring.repeats else {}
+    return replace(result, sections={**result.sections, **repeats})
 
 
 def _scores(

@@ -2,6 +2,8 @@
 
 from evalkit.audit.agreement import Line
 from evalkit.audit.audit import Audit, Reading, audit
+from evalkit.audit.by_judge import JudgeFile, JudgeScorer, load_judge
+from evalkit.audit.by_model import ModelScorer, model_options
 from evalkit.audit.evidence import Evidence, Ledger, gather
 from evalkit.audit.findings import SEVERITIES, Finding, Severity
 from evalkit.audit.inputs import (
@@ -15,6 +17,7 @@ from evalkit.audit.inputs import (
     scores_of,
 )
 from evalkit.audit.of_run import run_digest, scores_of_run
+from evalkit.audit.scoring import Scorer, Scoring, score_data
 from evalkit.audit.spec import AuditLock, AuditSpec, freeze_audit, load_audit_lock, load_audit_spec, lock_of, lock_path
 from evalkit.audit.store import audit_digest, audit_json, evidence_frame, keep
 from evalkit.audit.verdict import Verdict
@@ -27,6 +30,11 @@ __all__ = [
     "Columns",
     "Evidence",
     "Finding",
+    "JudgeFile",
+    "JudgeScorer",
+    "ModelScorer",
+    "Scorer",
+    "Scoring",
     "Ledger",
     "Line",
     "Reading",
@@ -43,6 +51,9 @@ __all__ = [
     "labels_of",
     "load_audit_lock",
     "load_audit_spec",
+    "load_judge",
+    "model_options",
+    "score_data",
     "lock_of",
     "parse_mapping",
     "read_columns",

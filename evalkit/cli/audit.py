@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evalkit.cli.common import Json, show
+
+if TYPE_CHECKING:
+    from evalkit.audit import Scorer
 
 app = typer.Typer(
     help="Audits: how far a reward agrees with humans, and what the data cannot say.",
@@ -38,6 +41,14 @@ def reward(
         Path | None, typer.Option(help="Rewards: CSV, JSONL or Parquet, wide or long; or RUN, RUN:PROTOCOL.")
     ] = None,
     verdicts: Annotated[Path | None, typer.Option(help="A judge's categorical verdicts, instead of scores.")] = None,
+    reward_model: Annotated[str | None, typer.Option(help="hf-rm:PATH: score --data with it first, once.")] = None,
+    judge: Annotated[Path | None, typer.Option(help="YAML of a judge: have it judge --data first, once.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Prompts and responses to score: CSV, JSONL or Parquet.")] = None,
+    as_turn: Annotated[bool, typer.Option("--as-turn", help="A prompt of text is a user's turn.")] = False,
+    repeats: Annotated[int, typer.Option(min=1, help="Ask a judge so often about a sample of the rows.")] = 1,
+    engine_arg: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE for hf-rm:, such as eos=true; may be repeated.")
+    ] = None,
     mapping: Annotated[
         list[str] | None, typer.Option("--map", help="ROLE=COLUMN, such as sample_id=uid or sample_id=doc+system.")
     ] = None,
@@ -51,21 +62,22 @@ def reward(
     from evalkit import api
     from evalkit.audit import SEVERITIES, audit_json, keep, parse_mapping
     from evalkit.errors import BadInput
-    from evalkit.report import audit_text, to_json
+    from evalkit.report import audit_text, count_line, to_json
     from evalkit.workspace import find_workspace
 
     if fail_on not in SEVERITIES:
         raise BadInput(f"--fail-on {fail_on}: not one of {', '.join(SEVERITIES)}")
-    table = scores or verdicts
-    if table is None or (scores and verdicts):
-        raise BadInput("give one of --scores (numbers) and --verdicts (labels)")
+    table = _given(scores, verdicts, reward_model, judge, data, as_turn, repeats, engine_arg or [])
     home = find_workspace()
     columns = [name.strip() for name in annotators.split(",") if name.strip()]
     lock, _ = api.load_audit(spec)
-    if lock.spec.categorical != (verdicts is not None):
+    if (scores or verdicts) and lock.spec.categorical != (verdicts is not None):
         wanted = "--verdicts" if lock.spec.categorical else "--scores"
         raise BadInput(f"{spec}: statistic {lock.spec.statistic} takes {wanted}; give the table under that name")
-    result = api.audit_reward(table, labels, spec, columns=parse_mapping(mapping or []), annotators=columns)
+    with count_line("scored") as tick:
+        result = api.audit_reward(
+            table, labels, spec, columns=parse_mapping(mapping or []), annotators=columns, on_scored=tick
+        )
     content = audit_json(result)
     folder = keep(result, home.audits, to_json(content).encode())
     show(as_json, content, f"{audit_text(result)}\n\n{folder / 'audit.json'}")
@@ -74,3 +86,35 @@ def reward(
         raise typer.Exit(CANNOT_TELL)
     if worst is not None and SEVERITIES.index(worst) >= SEVERITIES.index(fail_on):
         raise typer.Exit(1)
+
+
+def _given(
+    scores: Path | None,
+    verdicts: Path | None,
+    reward_model: str | None,
+    judge: Path | None,
+    data: Path | None,
+    as_turn: bool,
+    repeats: int,
+    engine_arg: list[str],
+) -> Path | Scorer:
+    """What is audited: a table, a run, or a scorer of data."""
+    from evalkit.audit import JudgeScorer, ModelScorer, model_options
+    from evalkit.engines import engine_arguments
+    from evalkit.errors import BadInput
+
+    if sum(one is not None for one in (scores, verdicts, reward_model, judge)) != 1:
+        raise BadInput("give one of --scores (numbers), --verdicts (labels), --reward-model and --judge")
+    if (data is not None) != (reward_model is not None or judge is not None):
+        raise BadInput("--data: goes with --reward-model or --judge, which score it; give both, or neither")
+    if reward_model is None and (as_turn or engine_arg):
+        raise BadInput(f"{'--as-turn' if as_turn else '--engine-arg'}: goes with --reward-model; leave it out")
+    if judge is None and repeats > 1:
+        raise BadInput("--repeats: goes with --judge; a reward model gives one score")
+    if reward_model is not None and data is not None:
+        return ModelScorer(reward_model, data, model_options(engine_arguments(engine_arg)), as_turn)
+    if judge is not None and data is not None:
+        return JudgeScorer(judge, data, repeats)
+    found = scores or verdicts
+    assert found is not None
+    return found
