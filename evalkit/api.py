@@ -14,7 +14,7 @@ import polars as pl
 from evalkit import audit as audits
 from evalkit import protocol as protocols
 from evalkit import runs, splits
-from evalkit.audit import Audit, AuditLock, AuditSpec, Scorer
+from evalkit.audit import Audit, AuditLock, AuditSpec, PairsAudit, Scorer
 from evalkit.engines import EngineOptions as EngineOptions
 from evalkit.engines import engine_name, generates
 from evalkit.errors import BadInput
@@ -452,6 +452,19 @@ def _audited_run(reference: str, workspace: Workspace | None) -> tuple[RunFolder
         raise BadInput(neither)
     folder = find_run(name, home)
     return folder, folder.protocol(own or None), home
+
+
+def audit_pairs(file: Path | str, *, columns: Mapping[str, str] | None = None) -> PairsAudit:
+    """Look at a preference set: repeats, contradictions, empty answers, length preference, sources that are turned.
+
+    Args:
+        file: CSV, JSONL or Parquet with `chosen` and `rejected`, text or turns; see docs/audit.md for the others.
+        columns: role → column.
+
+    Raises:
+        BadInput: the file, a row or a column cannot be used as it is.
+    """
+    return audits.audit_pairs(audits.read_columns(Path(file), columns or {}))
 
 
 def freeze_audit(path: Path | str, workspace: Workspace | None = None) -> tuple[AuditLock, Path, bool]:

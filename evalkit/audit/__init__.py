@@ -17,6 +17,7 @@ from evalkit.audit.inputs import (
     scores_of,
 )
 from evalkit.audit.of_run import run_digest, scores_of_run
+from evalkit.audit.pairs import PairsAudit, audit_pairs
 from evalkit.audit.scoring import Scorer, Scoring, score_data
 from evalkit.audit.spec import AuditLock, AuditSpec, freeze_audit, load_audit_lock, load_audit_spec, lock_of, lock_path
 from evalkit.audit.store import audit_digest, audit_json, evidence_frame, keep
@@ -37,11 +38,13 @@ __all__ = [
     "Scoring",
     "Ledger",
     "Line",
+    "PairsAudit",
     "Reading",
     "Scores",
     "Severity",
     "Verdict",
     "audit",
+    "audit_pairs",
     "audit_digest",
     "audit_json",
     "evidence_frame",

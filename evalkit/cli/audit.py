@@ -88,6 +88,34 @@ def reward(
         raise typer.Exit(1)
 
 
+@app.command()
+def pairs(
+    file: Annotated[Path, typer.Argument(help="Preference set: CSV, JSONL or Parquet with chosen and rejected.")],
+    mapping: Annotated[
+        list[str] | None, typer.Option("--map", help="ROLE=COLUMN, such as chosen=best or chosen_score=rm_best.")
+    ] = None,
+    fail_on: Annotated[
+        str, typer.Option(help="Exit with 1 from this severity on: info, warning, blocking.")
+    ] = "blocking",
+    as_json: Json = False,
+) -> None:
+    """Look at a preference set. Exit code 1: a finding of the severity asked for; 3: no pair says anything."""
+    from evalkit import api
+    from evalkit.audit import SEVERITIES, parse_mapping
+    from evalkit.errors import BadInput
+    from evalkit.report import pairs_text
+
+    if fail_on not in SEVERITIES:
+        raise BadInput(f"--fail-on {fail_on}: not one of {', '.join(SEVERITIES)}")
+    result = api.audit_pairs(file, columns=parse_mapping(mapping or []))
+    show(as_json, result, pairs_text(result))
+    worst = result.worst()
+    if not result.used:
+        raise typer.Exit(CANNOT_TELL)
+    if worst is not None and SEVERITIES.index(worst) >= SEVERITIES.index(fail_on):
+        raise typer.Exit(1)
+
+
 def _given(
     scores: Path | None,
     verdicts: Path | None,

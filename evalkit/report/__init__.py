@@ -3,6 +3,7 @@
 from evalkit.report.audit import audit_text, rules_text
 from evalkit.report.comparisons import comparison_text
 from evalkit.report.lists import events_text, looks_text, run_entry, runs_text
+from evalkit.report.pairs import pairs_text
 from evalkit.report.plain import interval, number, percent, table, to_json, visible
 from evalkit.report.preflight import preflight_text
 from evalkit.report.progress import count_line, progress_line
@@ -22,6 +23,7 @@ __all__ = [
     "interval",
     "looks_text",
     "number",
+    "pairs_text",
     "percent",
     "preflight_text",
     "progress_line",
