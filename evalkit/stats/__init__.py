@@ -74,7 +74,19 @@ from evalkit.stats.pairwise import (
     tie_calibration,
 )
 from evalkit.stats.passk import best_at_k, pass_at_k, pass_hat_k
-from evalkit.stats.planning import expected_maximum, minimum_detectable_effect, selection_optimism
+from evalkit.stats.planning import (
+    LabelCost,
+    LabelPlan,
+    beside_all_rollouts,
+    expected_maximum,
+    icc_from_design_effect,
+    labels_for_reliability,
+    minimum_detectable_effect,
+    plan_correlation,
+    plan_mean,
+    selection_optimism,
+    spearman_brown,
+)
 from evalkit.stats.raters import fleiss_kappa, icc, krippendorff_alpha
 from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.replacing import AltTest, Replaced, alt_test
@@ -82,6 +94,14 @@ from evalkit.stats.tails import Modality, Tail, tail, unimodality
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "LabelCost",
+    "LabelPlan",
+    "beside_all_rollouts",
+    "icc_from_design_effect",
+    "labels_for_reliability",
+    "plan_correlation",
+    "plan_mean",
+    "spearman_brown",
     "Aggregate",
     "AltTest",
     "Attenuation",
