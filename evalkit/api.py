@@ -14,7 +14,7 @@ import polars as pl
 from evalkit import audit as audits
 from evalkit import protocol as protocols
 from evalkit import runs, splits
-from evalkit.audit import Audit, AuditLock, AuditSpec, PairsAudit, Scorer
+from evalkit.audit import Audit, AuditLock, AuditPlan, AuditSpec, PairsAudit, Scorer, Wish
 from evalkit.engines import EngineOptions as EngineOptions
 from evalkit.engines import engine_name, generates
 from evalkit.errors import BadInput
@@ -465,6 +465,38 @@ def audit_pairs(file: Path | str, *, columns: Mapping[str, str] | None = None) -
         BadInput: the file, a row or a column cannot be used as it is.
     """
     return audits.audit_pairs(audits.read_columns(Path(file), columns or {}))
+
+
+def audit_plan(wish: Wish, audit: Path | str | None = None, workspace: Workspace | None = None) -> AuditPlan:
+    """How many clusters, items and labels a wanted interval or difference needs.
+
+    Args:
+        wish: what is wanted, and what is given; the rest is measured in `audit`, or assumed and said so.
+        audit: an audit to plan from: the beginning of its digest, its folder, or its audit.json; None for none.
+        workspace: where audits lie; by default the one around the current folder.
+
+    Raises:
+        BadInput: no such audit, or what a plan needs is neither given nor measured.
+    """
+    return audits.plan_audit(wish, None if audit is None else audits.read_measured(_audit_file(str(audit), workspace)))
+
+
+def _audit_file(reference: str, workspace: Workspace | None) -> Path:
+    """The audit.json of an audit."""
+    path = Path(reference)
+    for found in (path, path / "audit.json"):
+        if found.is_file():
+            return found
+    home = workspace or find_workspace()
+    name = reference.removeprefix("ek1:sha256:")
+    kept = sorted(folder for folder in home.audits.glob("*") if name and name.startswith(folder.name[: len(name)]))
+    if len(kept) == 1:
+        return kept[0] / "audit.json"
+    if kept:
+        raise BadInput(
+            f"audit {reference}: several begin so: {', '.join(folder.name for folder in kept[:5])}; give more"
+        )
+    raise BadInput(f"audit {reference}: none in {home.audits}; `evalkit audit reward` makes one and names its folder")
 
 
 def freeze_audit(path: Path | str, workspace: Workspace | None = None) -> tuple[AuditLock, Path, bool]:

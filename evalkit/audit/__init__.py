@@ -18,6 +18,8 @@ from evalkit.audit.inputs import (
 )
 from evalkit.audit.of_run import run_digest, scores_of_run
 from evalkit.audit.pairs import PairsAudit, audit_pairs
+from evalkit.audit.plan import AuditPlan, Wish, plan_audit, read_measured
+from evalkit.audit.plan import Row as PlanRow
 from evalkit.audit.scoring import Scorer, Scoring, score_data
 from evalkit.audit.spec import AuditLock, AuditSpec, freeze_audit, load_audit_lock, load_audit_spec, lock_of, lock_path
 from evalkit.audit.store import audit_digest, audit_json, evidence_frame, keep
@@ -27,6 +29,7 @@ __all__ = [
     "SEVERITIES",
     "Audit",
     "AuditLock",
+    "AuditPlan",
     "AuditSpec",
     "Columns",
     "Evidence",
@@ -39,10 +42,12 @@ __all__ = [
     "Ledger",
     "Line",
     "PairsAudit",
+    "PlanRow",
     "Reading",
     "Scores",
     "Severity",
     "Verdict",
+    "Wish",
     "audit",
     "audit_pairs",
     "audit_digest",
@@ -59,7 +64,9 @@ __all__ = [
     "score_data",
     "lock_of",
     "parse_mapping",
+    "plan_audit",
     "read_columns",
+    "read_measured",
     "file_digest",
     "lock_path",
     "mapping_digest",

@@ -116,6 +116,38 @@ def pairs(
         raise typer.Exit(1)
 
 
+@app.command()
+def plan(
+    audit: Annotated[str | None, typer.Argument(help="Audit to plan from: its digest, folder or audit.json.")] = None,
+    half_width: Annotated[float | None, typer.Option(help="Half of the interval that is wanted.")] = None,
+    difference: Annotated[float | None, typer.Option(help="Difference of two rewards that is to be found.")] = None,
+    statistic: Annotated[str | None, typer.Option(help="pearson, spearman, kendall_b or accuracy.")] = None,
+    value: Annotated[float | None, typer.Option(help="Its value with one label an item.")] = None,
+    items_per_cluster: Annotated[float | None, typer.Option(help="Mean number of items in a cluster.")] = None,
+    design_effect: Annotated[float | None, typer.Option(help="How much clusters widen the variance.")] = None,
+    reliability: Annotated[float | None, typer.Option(help="Of one label, such as an intraclass correlation.")] = None,
+    labels_per_item: Annotated[list[int] | None, typer.Option(help="Plan for so many; may be repeated.")] = None,
+    rollouts: Annotated[int | None, typer.Option(help="Rollouts that could be labelled.")] = None,
+    cost_per_label: Annotated[float, typer.Option(help="In any unit.")] = 1.0,
+    level: Annotated[float, typer.Option(help="Coverage of intervals.")] = 0.95,
+    power: Annotated[float, typer.Option(help="Chance to find the difference.")] = 0.8,
+    as_json: Json = False,
+) -> None:
+    """How much to label for an interval or a difference. Exit code 3: no number would be enough."""
+    from evalkit import api
+    from evalkit.audit import Wish
+    from evalkit.report import plan_text
+
+    wish = Wish(
+        half_width, difference, statistic, value, items_per_cluster, design_effect, reliability,
+        tuple(labels_per_item or ()), rollouts, cost_per_label, level, power,
+    )  # fmt: skip
+    found = api.audit_plan(wish, audit)
+    show(as_json, found, plan_text(found))
+    if found.cheapest is None:
+        raise typer.Exit(CANNOT_TELL)
+
+
 def _given(
     scores: Path | None,
     verdicts: Path | None,

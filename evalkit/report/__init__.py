@@ -5,6 +5,7 @@ from evalkit.report.comparisons import comparison_text
 from evalkit.report.lists import events_text, looks_text, run_entry, runs_text
 from evalkit.report.pairs import pairs_text
 from evalkit.report.plain import interval, number, percent, table, to_json, visible
+from evalkit.report.plan import plan_text
 from evalkit.report.preflight import preflight_text
 from evalkit.report.progress import count_line, progress_line
 from evalkit.report.samples import samples_text
@@ -25,6 +26,7 @@ __all__ = [
     "number",
     "pairs_text",
     "percent",
+    "plan_text",
     "preflight_text",
     "progress_line",
     "result_line",
