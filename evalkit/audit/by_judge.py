@@ -113,7 +113,7 @@ def judged_rows(columns: Columns, kind: str) -> list[PairRow] | list[PointRow]:
     reference = columns.has("reference")
     pairs: list[PairRow] = []
     points: list[PointRow] = []
-    for key, i in distinct_rows(columns, ("prompt", *answers)).items():
+    for key, i in distinct_rows(columns, ("prompt", *answers, *(["reference"] if reference else []))).items():
         task, *given = (text_of(columns, name, i) for name in ("prompt", *answers))
         if task is None:
             raise BadInput(

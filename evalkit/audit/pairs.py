@@ -25,6 +25,8 @@ from evalkit.errors import BadInput, kind_of
 from evalkit.stats import Estimate, cluster_mean, preference_accuracy
 from evalkit.stats.arrays import FloatArray
 
+NEEDED = ("chosen", "rejected")
+OPTIONAL = ("prompt", "cluster_id", "source", "chosen_score", "rejected_score")
 TOO_MANY = 0.1
 """Share of pairs from which a fault blocks: one in ten moves a mean by more than most scorers differ."""
 LENGTH_TELLS = 0.6
@@ -167,37 +169,37 @@ def pairs_of(columns: Columns) -> list[Pair]:
     if len(scored) == 1:
         other = {"chosen_score": "rejected_score", "rejected_score": "chosen_score"}[scored[0]]
         raise BadInput(f"{columns.source}: {scored[0]} without {other}; name both with --map, or neither")
+    cells = {name: columns.get(name) for name in (*NEEDED, *OPTIONAL) if name in NEEDED or columns.has(name)}
+    nothing = [None] * len(columns.rows)
     found = []
     for i, row in enumerate(columns.rows):
-        before_chosen, chosen = _answer(columns, "chosen", i)
-        before_rejected, rejected = _answer(columns, "rejected", i)
-        if before_chosen != before_rejected:
+        place = f"{columns.source}, row {row}"
+        answers = {name: _answer(cells[name][i], f"{place}, field {name}") for name in NEEDED}
+        (before, chosen), (before_other, rejected) = answers["chosen"], answers["rejected"]
+        if None not in (before, before_other) and before != before_other:
             raise BadInput(
-                f"{columns.source}, row {row}, fields chosen and rejected: the turns before the answers differ; "
+                f"{place}, fields chosen and rejected: the turns before the answers differ; "
                 "give both answers to one prompt"
             )
-        prompt = _key(columns.get("prompt")[i]) if columns.has("prompt") else before_chosen
-        of = number_of(columns.get("chosen_score")[i])[0] if scored else None
-        less = number_of(columns.get("rejected_score")[i])[0] if scored else None
+        asked, stated, source = (_key(cells.get(name, nothing)[i]) for name in ("prompt", "cluster_id", "source"))
+        prompt = asked or before or before_other or ""
+        of, less = (number_of(cells.get(score, nothing)[i])[0] for score in ("chosen_score", "rejected_score"))
         margin = None if of is None or less is None else of - less
-        stated = _key(columns.get("cluster_id")[i]) if columns.has("cluster_id") else ""
-        source = _key(columns.get("source")[i]) if columns.has("source") else ""
         found.append(Pair(row, prompt, chosen, rejected, stated or prompt or f"row {row}", source, margin))
     return found
 
 
-def _answer(columns: Columns, name: str, i: int) -> tuple[str, str]:
-    """What stands before an answer, as one text, and the answer without blanks around it."""
-    cell = columns.get(name)[i]
-    if cell is None or isinstance(cell, str):
-        return "", (cell or "").strip()
+def _answer(cell: Any, place: str) -> tuple[str | None, str]:
+    """The turns before an answer as one text, None where there is no answer, and the answer without blanks around."""
+    if cell is None:
+        return None, ""
+    if isinstance(cell, str):
+        return "", cell.strip()
     turns = (
         isinstance(cell, list) and cell and all(isinstance(t, dict) and isinstance(t.get("content"), str) for t in cell)
     )
     if not turns:
-        raise BadInput(
-            f"{columns.source}, row {columns.rows[i]}, field {name}: {kind_of(cell)}; give text, or turns with content"
-        )
+        raise BadInput(f"{place}: {kind_of(cell)}; give text, or turns with content")
     return (_key(cell[:-1]) if len(cell) > 1 else ""), cell[-1]["content"].strip()
 
 

@@ -68,13 +68,16 @@ def distinct_rows(columns: Columns, names: Sequence[str]) -> dict[str, int]:
     """Sample id → its row; rows that repeat another word for word are passed over.
 
     Raises:
-        BadInput: one id with two texts.
+        BadInput: one id with two texts, or a text of several columns.
     """
+    for name in names:
+        if columns.roles.get(name, name) not in columns.cells and "+" in columns.roles.get(name, ""):
+            raise BadInput(f"--map {name}={columns.roles[name]}: a text is one column; join them in the data")
     found: dict[str, int] = {}
+    texts = {name: columns.get(name) for name in names}
     for i, key in enumerate(keys_of(columns)):
         first = found.setdefault(key, i)
-        for name in names:
-            cells = columns.get(name)
+        for name, cells in texts.items():
             if cells[first] != cells[i]:
                 raise BadInput(
                     f"{columns.source}, rows {columns.rows[first]} and {columns.rows[i]}, field {name}: two texts for "

@@ -122,6 +122,11 @@ def test_turns_are_read_as_prompt_and_answer(desk: Desk) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = audit_pairs(path)
     assert (result.used, result.longer.n_clusters) == (20, 10)
+    path.write_text(json.dumps({**lines[0], "chosen": None}) + "\n")
+    assert audit_pairs(path).left_out == {"chosen is empty": 1}
+    path.write_text(json.dumps({**lines[0], "chosen": 3}) + "\n")
+    with pytest.raises(BadInput, match=r"row 1, field chosen: .*; give text, or turns with content"):
+        audit_pairs(path)
     path.write_text(json.dumps({"chosen": chosen, "rejected": lines[0]["rejected"]}) + "\n")
     with pytest.raises(BadInput, match=r"row 1, fields chosen and rejected: the turns before the answers differ"):
         audit_pairs(path)
