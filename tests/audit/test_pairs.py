@@ -163,6 +163,13 @@ def test_the_command_prints_a_table_and_exits_by_its_findings(desk: Desk) -> Non
     assert desk.evalkit("audit", "pairs", str(nothing)).code == 3
 
 
+def test_half_characters_in_a_file_are_printed_and_not_stumbled_over(desk: Desk) -> None:
+    path = desk.root / "half.jsonl"
+    path.write_text(json.dumps({"chosen": "a\ud800", "rejected": "b", "source": "s\ud800"}) + "\n")
+    assert desk.evalkit("audit", "pairs", str(path), "--json").json["sources"][0]["name"] == "s\\ud800"
+    assert desk.evalkit("audit", "pairs", str(path)).code == 0
+
+
 MISTAKES = [
     (["prompt", "better", "rejected"], r"no column chosen; .*--map chosen=COLUMN"),
     (["prompt", "chosen", "rejected", "source", "chosen_score"], "chosen_score without rejected_score; name both"),
