@@ -42,8 +42,9 @@ from evalkit.stats.planning import Z_VARIANCE, RankKind
 AUDIT_FORMAT = "evalkit-audit/1"
 LABELS = (1, 2, 3, 5)
 """Labels per item that are planned for, unless others are asked for."""
-MOST_VALUES = 1000
-"""Distinct labels up to which alpha is computed; beyond, the intraclass correlation of items that all have rated."""
+MOST_CELLS = 20_000_000
+"""Items times distinct labels up to which alpha is computed, which needs a table of that size (160 MB); beyond, the
+intraclass correlation of the items that all have rated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def measure(evidence: Evidence, spec: AuditSpec, registered: Line, against: Sequ
     """What this audit says for the next one."""
     used = counted(evidence, spec)
     estimate = registered.estimate
-    given = np.array([sum(not _none(cell) for cell in row) for row in used.ratings])
+    rated = used.ratings != None if spec.categorical else ~np.isnan(used.ratings)  # noqa: E711
     moves = _moves(used, spec)
     return Measured(
         statistic=spec.statistic,
@@ -136,7 +137,7 @@ def measure(evidence: Evidence, spec: AuditSpec, registered: Line, against: Sequ
         clusters=len(set(used.clusters.tolist())),
         design_effect=None if moves is None else design_effect(moves, used.clusters),
         reliability=_reliability(used.ratings, categorical=spec.categorical),
-        labels_per_item=float(given.mean()),
+        labels_per_item=float(np.count_nonzero(rated, axis=1).mean()),
         rollouts=evidence.ledger.used + evidence.ledger.unlabelled,
     )
 
@@ -347,18 +348,15 @@ def _reliability(ratings: np.ndarray, *, categorical: bool) -> float | None:
     if categorical:
         labels = sorted({str(cell) for cell in ratings.ravel().tolist() if cell is not None})
         codes = {label: float(i) for i, label in enumerate(labels)}
-    matrix = np.array(
-        [[math.nan if _none(cell) else codes.get(str(cell), cell) if categorical else cell for cell in row]
-         for row in ratings.tolist()], dtype=np.float64,
-    )  # fmt: skip
-    if np.count_nonzero(np.count_nonzero(~np.isnan(matrix), axis=1) > 1) < 2:
+    if categorical:
+        ratings = np.array([[None if cell is None else codes[str(cell)] for cell in row] for row in ratings.tolist()])
+    matrix = np.asarray(ratings, dtype=np.float64)  # None becomes NaN
+    matrix = matrix[np.count_nonzero(~np.isnan(matrix), axis=1) > 1]
+    if matrix.shape[0] < 2:
         return None
-    if np.unique(matrix[~np.isnan(matrix)]).size > MOST_VALUES:
+    values = np.unique(matrix[~np.isnan(matrix)]).size
+    if values > 1000 or matrix.shape[0] * values > MOST_CELLS:
         value = icc(matrix, form="1,1").value
     else:
         value = krippendorff_alpha(matrix, scale="nominal" if categorical else "interval").value
     return value if value is not None and 0 < value <= 1 else None
-
-
-def _none(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))
