@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from evalkit.api import (
         EngineOptions,
+        audit_pairs,
+        audit_plan,
         audit_reward,
         build_split,
         compare,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "EngineOptions",
+    "audit_pairs",
+    "audit_plan",
     "audit_reward",
     "build_split",
     "compare",

@@ -14,7 +14,7 @@ import polars as pl
 from evalkit import audit as audits
 from evalkit import protocol as protocols
 from evalkit import runs, splits
-from evalkit.audit import Audit, AuditLock, AuditSpec
+from evalkit.audit import Audit, AuditLock, AuditPlan, AuditSpec, PairsAudit, Scorer, Wish
 from evalkit.engines import EngineOptions as EngineOptions
 from evalkit.engines import engine_name, generates
 from evalkit.errors import BadInput
@@ -34,6 +34,9 @@ from evalkit.runs import (
 )
 from evalkit.splits import BuildReport
 from evalkit.workspace import Workspace, find_workspace
+
+TABLE_KINDS = (".csv", ".jsonl", ".ndjson", ".parquet")
+"""Endings of files that are read as tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,44 +353,150 @@ def load_audit(reference: Path | str) -> tuple[AuditLock, bool]:
 
 
 def audit_reward(
-    scores: Path | str,
+    scores: Path | str | Scorer,
     labels: Path | str,
     spec: AuditSpec | Path | str,
     *,
     columns: Mapping[str, str] | None = None,
     annotators: Sequence[str] = (),
+    on_scored: Callable[[int, int], None] = lambda _done, _of: None,
+    workspace: Workspace | None = None,
 ) -> Audit:
     """Hold a reward, or a judge's verdicts, against human labels.
 
     Args:
-        scores: CSV, JSONL or Parquet, a column per component or long with `component` and `value`.
+        scores: CSV, JSONL or Parquet, a column per component or long with `component` and `value`; or a finished run,
+            RUN or RUN:PROTOCOL, whose components, `reward` and `success` are read; or a `ModelScorer` or `JudgeScorer`,
+            which scores its data first, once.
         labels: a table with a column per annotator, or long, or a filled sheet of `evalkit samples --sheet`. May be the
             file of the scores.
         spec: the audit's contract; a path is that of its lock, or of the YAML beside its lock. A spec that is not
             frozen registers nothing, and its verdict is `cannot tell`.
         columns: role → column of the files (see docs/audit.md); `a+b` joins two to a key.
         annotators: columns of `labels` that hold one annotator each; empty takes the column the spec names as label.
+        on_scored: told how many rows are scored, of how many.
+        workspace: where runs and kept scores lie; by default the one around the current folder.
 
     Returns:
-        The audit; nothing is written.
+        The audit; nothing is written, but for the look at a run, or what a scorer said.
 
     Raises:
         BadInput: a file, a row, a column or the spec cannot be used as it is.
+        Refused: a run on a private split, or a reward model with code in its folder.
+        InfrastructureFailed: the scorer fails; the same call goes on where it stopped.
     """
     lock, frozen = (audits.lock_of(spec), False) if isinstance(spec, AuditSpec) else load_audit(spec)
     contract = lock.spec
     needed = [*contract.strata, *contract.controls, contract.group_by, contract.system_by]
     about = list(dict.fromkeys([*needed, contract.cluster_by]))
-    read = audits.read_columns(Path(scores), columns or {})
-    components = list(dict.fromkeys([contract.reward, *contract.components]))
-    said = audits.scores_of(read, components, about, categorical=contract.categorical)
-    same = Path(scores) == Path(labels)
-    of_labels = read if same else audits.read_columns(Path(labels), columns or {})
+    read, scoring = None, None
+    if isinstance(scores, Path | str):
+        said, of_scores, read = _scores(scores, contract, about, columns or {}, workspace)
+        source = Path(scores)
+    else:
+        source, read = scores.data, audits.read_columns(scores.data, columns or {})
+        root = (workspace or find_workspace()).root
+        scoring = audits.score_data(scores, contract, read, about, root, on_scored)
+        said, of_scores = scoring.scores, scoring.digest
+    of_labels = read if read and source == Path(labels) else audits.read_columns(Path(labels), columns or {})
     human = audits.labels_of(of_labels, contract.label, annotators, about, categorical=contract.categorical)
     evidence = audits.gather(said, human, contract)
-    inputs = {"scores": audits.file_digest(Path(scores)), "labels": audits.file_digest(Path(labels))}
+    inputs = {"scores": of_scores, "labels": audits.file_digest(Path(labels))}
     inputs["columns"] = audits.mapping_digest(columns or {}, annotators)
-    return audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+    if scoring is None:
+        return audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+    evidence = replace(evidence, findings=(*evidence.findings, *scoring.findings))
+    inputs["data"] = audits.file_digest(source)
+    result = audits.audit(evidence, lock, frozen=frozen, inputs=inputs)
+    repeats = {"repeats": scoring.repeats} if scoring.repeats else {}
+    return replace(result, sections={**result.sections, **repeats})
+
+
+def _scores(
+    reference: Path | str,
+    contract: AuditSpec,
+    about: Sequence[str],
+    columns: Mapping[str, str],
+    workspace: Workspace | None,
+) -> tuple[audits.Scores, str, audits.Columns | None]:
+    """Scores of a table or a run, the digest of what they were read from, and the table where it is one."""
+    components = list(dict.fromkeys([contract.reward, *contract.further]))
+    path = Path(reference)
+    if path.is_file() or path.suffix.lower() in TABLE_KINDS:
+        read = audits.read_columns(path, columns)
+        said = audits.scores_of(read, components, about, categorical=contract.categorical)
+        return said, audits.file_digest(path), read
+    if contract.categorical:
+        raise BadInput(f"{reference}: statistic {contract.statistic} takes a table of verdicts; give a file")
+    folder, lock, home = _audited_run(str(reference), workspace)
+    items = _items(home, folder)
+    _look(home, folder, lock, "audit")
+    evidence = runs.load_evidence(folder, lock, items)
+    said = audits.scores_of_run(folder, evidence, items, components, about)
+    return said, audits.run_digest(folder, evidence), None
+
+
+def _audited_run(reference: str, workspace: Workspace | None) -> tuple[RunFolder, Lock, Workspace]:
+    """The run that RUN or RUN:PROTOCOL names, with the protocol it is read under."""
+    neither = (
+        f"{reference}: neither a table nor a run; name a CSV, JSONL or Parquet file, or a run that `evalkit runs` lists"
+    )
+    try:
+        home = workspace or find_workspace()
+    except BadInput as error:
+        raise BadInput(f"{neither} ({error})") from None
+    name, _, own = reference.partition(":")
+    if not (Path(name) / "run.json").is_file() and not any(
+        name and folder.run_id.startswith(name) for folder in runs.list_runs(home.runs)
+    ):
+        raise BadInput(neither)
+    folder = find_run(name, home)
+    return folder, folder.protocol(own or None), home
+
+
+def audit_pairs(file: Path | str, *, columns: Mapping[str, str] | None = None) -> PairsAudit:
+    """Look at a preference set: repeats, contradictions, empty answers, length preference, sources that are turned.
+
+    Args:
+        file: CSV, JSONL or Parquet with `chosen` and `rejected`, text or turns; see docs/audit.md for the others.
+        columns: role → column.
+
+    Raises:
+        BadInput: the file, a row or a column cannot be used as it is.
+    """
+    return audits.audit_pairs(audits.read_columns(Path(file), columns or {}))
+
+
+def audit_plan(wish: Wish, audit: Path | str | None = None, workspace: Workspace | None = None) -> AuditPlan:
+    """How many clusters, items and labels a wanted interval or difference needs.
+
+    Args:
+        wish: what is wanted, and what is given; the rest is measured in `audit`, or assumed and said so.
+        audit: an audit to plan from: the beginning of its digest, its folder, or its audit.json; None for none.
+        workspace: where audits lie; by default the one around the current folder.
+
+    Raises:
+        BadInput: no such audit, or what a plan needs is neither given nor measured.
+    """
+    return audits.plan_audit(wish, None if audit is None else audits.read_measured(_audit_file(str(audit), workspace)))
+
+
+def _audit_file(reference: str, workspace: Workspace | None) -> Path:
+    """The audit.json of an audit."""
+    path = Path(reference)
+    for found in (path, path / "audit.json"):
+        if found.is_file():
+            return found
+    home = workspace or find_workspace()
+    name = reference.removeprefix("ek1:sha256:")
+    kept = sorted(folder for folder in home.audits.glob("*") if name and name.startswith(folder.name[: len(name)]))
+    if len(kept) == 1:
+        return kept[0] / "audit.json"
+    if kept:
+        raise BadInput(
+            f"audit {reference}: several begin so: {', '.join(folder.name for folder in kept[:5])}; give more"
+        )
+    raise BadInput(f"audit {reference}: none in {home.audits}; `evalkit audit reward` makes one and names its folder")
 
 
 def freeze_audit(path: Path | str, workspace: Workspace | None = None) -> tuple[AuditLock, Path, bool]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from evalkit.audit import panel, structure
+from evalkit.audit.against import against
 from evalkit.audit.agreement import (
     Line,
     agreement,
@@ -116,6 +117,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
             findings += found
         sections["components"] = components(scored, spec)
         findings += direction(scored, spec)
+    sections["against"], found = against(evidence, spec)
+    findings += found
     findings += structure.undefined_groups([registered])
     findings += bounds_finding(registered, worst_cases, spec)
     verdict = decide(

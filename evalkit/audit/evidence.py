@@ -68,8 +68,8 @@ class Evidence:
     """Item, policy, step, strata …, as the files have them."""
     lengths: FloatArray | None
     """Length of the response, NaN where unknown; None where no file says."""
-    components: dict[str, FloatArray]
-    """Further components, NaN where there is no score."""
+    components: dict[str, NDArray[Any]]
+    """Further components; NaN, or None for labels, where there is no score."""
     status: Strings
     """`ok`, or why the reward has no value."""
     ledger: Ledger
@@ -131,6 +131,8 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
     reward = _array(values, spec.categorical)
     status, out = _out_of_scale(reward, status, spec.reward, spec.scales.get(spec.reward), scores, place)
     findings += out
+    components, out = _further(scores, spec, place)
+    findings += out
     unscored = Counter(str(s) for s in status if s != OK)
     labelled = set(labels.sample_ids)
     outcomes = columns.get("outcome")
@@ -154,10 +156,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
         clusters=_clusters(spec, columns, [labels.sample_ids[i] for i in gold], labels),
         columns=columns,
         lengths=_lengths(columns),
-        components={
-            name: _array([scores.values[name][i] if i is not None else None for i in place], categorical=False)
-            for name in spec.components
-        },
+        components=components,
         status=status,
         ledger=ledger,
         findings=tuple(findings),
@@ -277,6 +276,21 @@ def _check_label_scale(values: list[Any], labels: Labels, name: str, scale: Scal
                     f"{labels.source}, row {row}, field {name}: {value:g} is outside the scale {scale.low} to "
                     f"{scale.high}; correct the label, or freeze the right scale"
                 )
+
+
+def _further(
+    scores: Scores, spec: AuditSpec, place: Sequence[int | None]
+) -> tuple[dict[str, NDArray[Any]], list[Finding]]:
+    """The other components that the spec names, on their own scales."""
+    found: dict[str, NDArray[Any]] = {}
+    findings = []
+    for name in spec.further:
+        values = _array([scores.values[name][i] if i is not None else None for i in place], spec.categorical)
+        known = np.array([OK if i is not None else "" for i in place], dtype=object)
+        _, out = _out_of_scale(values, known, name, spec.scales.get(name), scores, place)
+        found[name] = values
+        findings += out
+    return found, findings
 
 
 def _out_of_scale(

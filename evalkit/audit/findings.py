@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from evalkit.rewards.findings import Finding as ScorerFinding
 from evalkit.stats import Estimate
 
 Severity = Literal["info", "warning", "blocking"]
@@ -34,3 +35,23 @@ MOST_EVIDENCE = 10
 def rows_named(source: str, rows: list[int]) -> tuple[str, ...]:
     """The first few rows of a file as evidence."""
     return tuple(f"{source}:{row}" for row in rows[:MOST_EVIDENCE])
+
+
+WITHOUT_SCORE = frozenset(
+    {
+        "SCORE.DOUBLE_BOS", "SCORE.TEMPLATE_TWICE", "SCORE.TEMPLATE_FAILS", "SCORE.OVERFLOW", "SCORE.EMPTY",
+        "SCORE.OUT_OF_MEMORY", "SCORE.NONFINITE", "JUDGE.UNPARSED", "JUDGE.AMBIGUOUS", "JUDGE.CUT", "JUDGE.OFF_SCALE",
+        "JUDGE.UNREACHED",
+    }
+)  # fmt: skip
+"""Rows without a score, which the ledger counts and worst cases bound: they alone do not make the others wrong."""
+
+
+def of_scorer(found: ScorerFinding) -> Finding:
+    """What a reward model or a judge showed of itself, as a finding of the audit.
+
+    `no-go` blocks where it makes scores wrong; where it leaves rows without one, and what nobody can tell, warns.
+    """
+    blocks = found.level == "no-go" and found.code not in WITHOUT_SCORE
+    mend = found.mend or "keep it in mind when reading the numbers"
+    return Finding(found.code, "blocking" if blocks else "warning", found.statement, mend, evidence=found.rows)

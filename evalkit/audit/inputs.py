@@ -40,6 +40,18 @@ ROLES = {
     "dimension": "what was labelled, in a long table",
     "value": "the score or label, in a long table",
 }
+DATA_ROLES = {
+    "prompt": "what was asked, of data that are to be scored",
+    "reference": "a known good answer that a judge is shown",
+    "a": "the first answer of a pair",
+    "b": "the second answer of a pair",
+    "chosen": "the preferred answer of a pair",
+    "rejected": "the other answer of a pair",
+    "source": "the file a pair came from",
+    "chosen_score": "a scorer's value of the chosen answer",
+    "rejected_score": "a scorer's value of the rejected answer",
+}
+"""Roles in data that are scored, and in preference sets."""
 OK = "ok"
 Cell = tuple[Any, str]
 Shown = tuple[str, str]
@@ -82,7 +94,7 @@ class Columns:
         near = difflib.get_close_matches(lost, self.cells, 1, 0.6)
         there = "its columns are " + ", ".join(self.cells)
         mend = f"; did you mean {near[0]}? {there}" if near else f"; {there}"
-        return mend + (f"; name the right one with --map {name}=COLUMN" if name in ROLES else "")
+        return mend + (f"; name the right one with --map {name}=COLUMN" if name in {**ROLES, **DATA_ROLES} else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +155,7 @@ def read_columns(path: Path, mapping: Mapping[str, str]) -> Columns:
                 column.append(None)
     if not rows:
         raise BadInput(f"{path}: no rows; give a table with a header and at least one row")
-    roles = {role: role for role in ROLES if role in cells}
+    roles = {role: role for role in (*ROLES, *DATA_ROLES) if role in cells}
     roles |= {role: column for role, column in mapping.items() if all(part in cells for part in column.split("+"))}
     return Columns(str(path), rows, cells, roles)
 
@@ -159,9 +171,10 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
         role, equals, column = pair.partition("=")
         if not equals or not role or not column:
             raise BadInput(f"--map {pair!r}: not ROLE=COLUMN; write such as --map sample_id=uid")
-        if role not in ROLES:
-            near = difflib.get_close_matches(role, ROLES, 1, 0.5)
-            mend = f"did you mean {near[0]}?" if near else "roles are " + ", ".join(ROLES)
+        known = {**ROLES, **DATA_ROLES}
+        if role not in known:
+            near = difflib.get_close_matches(role, known, 1, 0.5)
+            mend = f"did you mean {near[0]}?" if near else "roles are " + ", ".join(known)
             raise BadInput(f"--map {role}: no role; {mend}")
         if role in found:
             raise BadInput(f"--map {role}: given twice; keep one")

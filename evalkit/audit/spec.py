@@ -121,6 +121,9 @@ class AuditSpec(Section):
     """Numeric columns to hold constant in a partial correlation, such as length."""
     components: tuple[Text, ...] = ()
     """Further components of the scores to hold against the label."""
+    against: Text = ""
+    """Another component of the same scores, or judge of the same verdicts, that the reward is compared with on the
+    samples that both score; empty for none."""
     alpha: Annotated[Number, Field(gt=0, lt=1)] = Decimal("0.05")
     """Intervals cover 1 − alpha; tests of the family reject at alpha."""
     multiplicity: Literal["bh", "by"] = "bh"
@@ -148,6 +151,8 @@ class AuditSpec(Section):
         if self.missing == "worst" and self.statistic not in OF_LABELS and self.reward not in self.scales:
             raise ValueError(f"missing worst needs the range of {self.reward} in scales")
         self._check_orders()
+        if self.against == self.reward:
+            raise ValueError(f"against {self.against} is the reward itself; name another component")
         for field in ("strata", "controls", "components"):
             if len(set(getattr(self, field))) != len(getattr(self, field)):
                 raise ValueError(f"{field} lists a name twice; keep one")
@@ -181,6 +186,11 @@ class AuditSpec(Section):
     def id(self) -> str:
         """`name@version`."""
         return f"{self.name}@{self.version}"
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Names in the scores that the audit reads besides the reward."""
+        return tuple(dict.fromkeys([*self.components, *([self.against] if self.against else [])]))
 
     @property
     def categorical(self) -> bool:

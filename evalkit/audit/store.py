@@ -12,11 +12,10 @@ import numpy as np
 import polars as pl
 
 from evalkit.audit.audit import Audit
+from evalkit.audit.plan import AUDIT_FORMAT, measure
 from evalkit.canonical import digest, short
 from evalkit.files import disk
 from evalkit.protocol.lock import content_of
-
-FORMAT = "evalkit-audit/1"
 
 
 def audit_digest(result: Audit) -> str:
@@ -27,7 +26,7 @@ def audit_digest(result: Audit) -> str:
 def audit_json(result: Audit) -> dict[str, Any]:
     """All of an audit but the rows of evidence."""
     return {
-        "format": FORMAT,
+        "format": AUDIT_FORMAT,
         "digest": audit_digest(result),
         "spec": content_of(result.spec),
         "spec_digest": result.lock.digest,
@@ -41,6 +40,7 @@ def audit_json(result: Audit) -> dict[str, Any]:
         "sections": result.sections,
         "findings": result.findings,
         "reading": result.reading,
+        "measured": measure(result.evidence, result.spec, result.registered, result.sections.get("against", [])),
     }
 
 
@@ -63,8 +63,8 @@ def evidence_frame(result: Audit) -> pl.DataFrame:
         if name not in (*columns, "text"):
             columns[name], kinds[name] = _texts(values), pl.String
     for name, numbers in found.components.items():
-        columns[f"component.{name}"] = _numbers(numbers)
-        kinds[f"component.{name}"] = pl.Float64
+        columns[f"component.{name}"] = _texts(numbers) if text else _numbers(numbers)
+        kinds[f"component.{name}"] = pl.String if text else pl.Float64
     for name, said in found.by_order.items():
         columns[f"order.{name}"] = _texts(said) if text else _numbers(said)
         kinds[f"order.{name}"] = pl.String if text else pl.Float64

@@ -24,7 +24,7 @@ def audit_text(result: Audit) -> str:
     for case in result.worst_cases:
         lines.append(f"    with {case.rules}: {interval(case.estimate)}")
     if result.findings:
-        lines += ["", *(line for finding in result.findings for line in _finding(finding))]
+        lines += ["", *(line for finding in result.findings for line in finding_lines(finding))]
     for name, found in result.sections.items():
         lines += ["", f"{name}", _lines(found)]
     lines += ["", "read next", *_reading(result)]
@@ -72,7 +72,8 @@ def _basis(line: Line) -> str:
     return f"n = {found.n}, {found.n_clusters} clusters; {found.method}{why}"
 
 
-def _finding(finding: Finding) -> list[str]:
+def finding_lines(finding: Finding) -> list[str]:
+    """A finding with its next step and what to look at."""
     lines = [f"{MARKS[finding.severity]} {finding.code}: {finding.statement}", f"     next: {finding.next_step}"]
     if finding.evidence:
         lines.append(f"     see: {', '.join(finding.evidence)}")

@@ -91,11 +91,18 @@ def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {_utf8(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return _utf8(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Decimal | Path):
         return str(value)
     return value
+
+
+def _utf8(text: str) -> str:
+    """Text with half characters, which JSON files can hold and UTF-8 cannot, spelled out."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from evalkit.runs import Progress
@@ -22,6 +22,20 @@ def progress_line(label: str) -> Iterator[OnProgress]:
 
     with Live(console=Console(stderr=True), refresh_per_second=8, transient=True) as live:
         yield lambda progress: live.update(Text(progress_text(label, progress)))
+
+
+@contextmanager
+def count_line(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A callback of (done, of) that redraws one line; the line is cleared at the end."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _of: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(stderr=True), refresh_per_second=8, transient=True) as live:
+        yield lambda done, of: live.update(Text(f"{label}: {done}/{of}"))
 
 
 def progress_text(label: str, progress: Progress) -> str:

@@ -1,6 +1,6 @@
-"""What an audit of a scorer found, each as one line with its mend.
+"""What a look at a scorer, or at a whole protocol before a run, found: each as one line with its mend.
 
-1. `no-go` makes the scores wrong or missing; a `warning` is what a reader must know; what cannot be told is said so.
+1. `no-go` makes the numbers wrong or missing; a `warning` is what a reader must know; what cannot be told is said so.
 2. A finding names a few of the rows that it rests on, so that one can look.
 """
 
@@ -18,11 +18,11 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to know about a scorer."""
+    """One thing to know before its numbers are used."""
 
     level: Level
     code: str
-    """`SCORE.…` or `JUDGE.…`."""
+    """`SCORE.…`, `JUDGE.…`, or a preflight's."""
     statement: str
     mend: str
     """Empty where there is nothing to do about it."""

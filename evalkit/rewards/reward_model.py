@@ -224,6 +224,12 @@ class RewardModel:
                 for tokens, value in zip(part, values, strict=True):
                     yield self._scored(tokens, value)
 
+    def resume(self, row: RewardRow, known: RewardScore) -> None:
+        """Count a row that was scored before, with the same model and options, without scoring it again."""
+        tokens, status = self._encode(row), known.score.status
+        if not tokens.why:
+            self._scored(tokens, known.score.value if status == Status.OK else "nan" if status == Status.NAN else None)
+
     def findings(self) -> tuple[Finding, ...]:
         """What the rows so far and the look at the model showed, what stops first."""
         return ranked([*self._tally.findings(self._identity.dtype), *self._probes])

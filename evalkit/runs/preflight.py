@@ -16,6 +16,7 @@ from evalkit.engines.tokenizer import TokenizerFolder
 from evalkit.errors import Refused
 from evalkit.ledger import Event, Ledger
 from evalkit.protocol import Lock, Renderer
+from evalkit.rewards.findings import Finding
 from evalkit.runs.alarms import Alarm, run_alarms
 from evalkit.runs.comparable import Side
 from evalkit.runs.controls import Control, controls
@@ -39,7 +40,7 @@ from evalkit.runs.probe import (
 from evalkit.runs.run import RunResult, engine_for, plan_with, run_with
 from evalkit.runs.scoring import check_sources
 from evalkit.runs.stability import Stability, stability
-from evalkit.runs.verdict import Finding, judge
+from evalkit.runs.verdict import judge
 from evalkit.splits import Split
 from evalkit.workspace import Workspace
 

@@ -10,17 +10,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from evalkit.protocol import Lock
+from evalkit.rewards.findings import ORDER, Finding, Level
 from evalkit.runs.alarms import EXTRACTION
 from evalkit.runs.controls import Control, ignores_target
 
 if TYPE_CHECKING:
     from evalkit.runs.preflight import Preflight
 
-Level = Literal["no-go", "warning", "cannot tell"]
 TOO_MANY = 0.1
 HALF = 0.5
 ALARMS: Mapping[str, tuple[float, str]] = {
@@ -36,23 +35,11 @@ ALARMS: Mapping[str, tuple[float, str]] = {
 """Alarms of the run that are findings: the share above which they stop, and the mend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing to know before a run, in one line."""
-
-    level: Level
-    code: str
-    statement: str
-    mend: str
-    """Empty where there is nothing to do about it."""
-
-
 def judge(lock: Lock, found: Preflight) -> tuple[Finding, ...]:
     """All findings: what stops first, then warnings, then what cannot be told."""
     every = [*_of_prompt(lock, found), *_of_completions(found), *_of_answers(lock, found), *_of_noise(found)]
     every += [finding for control in found.controls for finding in _of_control(lock, control)]
-    order = ("no-go", "warning", "cannot tell")
-    return tuple(sorted(every, key=lambda finding: order.index(finding.level)))
+    return tuple(sorted(every, key=lambda finding: ORDER.index(finding.level)))
 
 
 def _of_prompt(lock: Lock, found: Preflight) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from evalkit.stats.conflicts import (
 )
 from evalkit.stats.corrected import PredictionPowered, RoganGladen, prediction_powered_mean, rogan_gladen
 from evalkit.stats.correlation import correlation, correlation_difference, influence, partial_correlation
+from evalkit.stats.differences import auc_difference, grouped_difference, ordering_difference, within_difference
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.groups import GroupShares, design_effect, group_shares
 from evalkit.stats.kappa import Classification, ClassScores, classification, cohen_kappa, unshared_labels
@@ -73,7 +74,19 @@ from evalkit.stats.pairwise import (
     tie_calibration,
 )
 from evalkit.stats.passk import best_at_k, pass_at_k, pass_hat_k
-from evalkit.stats.planning import expected_maximum, minimum_detectable_effect, selection_optimism
+from evalkit.stats.planning import (
+    LabelCost,
+    LabelPlan,
+    beside_all_rollouts,
+    expected_maximum,
+    icc_from_design_effect,
+    labels_for_reliability,
+    minimum_detectable_effect,
+    plan_correlation,
+    plan_mean,
+    selection_optimism,
+    spearman_brown,
+)
 from evalkit.stats.raters import fleiss_kappa, icc, krippendorff_alpha
 from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.replacing import AltTest, Replaced, alt_test
@@ -81,6 +94,14 @@ from evalkit.stats.tails import Modality, Tail, tail, unimodality
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "LabelCost",
+    "LabelPlan",
+    "beside_all_rollouts",
+    "icc_from_design_effect",
+    "labels_for_reliability",
+    "plan_correlation",
+    "plan_mean",
+    "spearman_brown",
     "Aggregate",
     "AltTest",
     "Attenuation",
@@ -141,6 +162,7 @@ __all__ = [
     "system_correlation",
     "top_share_correlation",
     "within_correlation",
+    "within_difference",
     "Test",
     "adjust",
     "mcnemar",
@@ -155,8 +177,10 @@ __all__ = [
     "TieCalibration",
     "acc_eq",
     "auc",
+    "auc_difference",
     "best_epsilon",
     "ordering_accuracy",
+    "ordering_difference",
     "pairs_within",
     "preference_accuracy",
     "tie_calibration",
@@ -179,6 +203,7 @@ __all__ = [
     "expected_maximum",
     "fleiss_kappa",
     "group_shares",
+    "grouped_difference",
     "icc",
     "independent_standard_error",
     "krippendorff_alpha",

@@ -10,13 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from evalkit.api import audit_reward, freeze_audit
+from evalkit.audit import ModelScorer
 from evalkit.engines.tokenizer import TokenizerFolder
 from evalkit.errors import BadInput
 from evalkit.rewards.base import Status
 from evalkit.rewards.reward_model import RewardModel, RewardModelOptions, Scored, score_rows
 from evalkit.rewards.reward_rows import RewardRow, RowEncoder
+from evalkit.workspace import Workspace, create_workspace
 from tests.real_engines.support import CHECKPOINT, EXAMPLE, descendants
 
 STEPS, PAIRS = 600, 32
@@ -243,3 +247,49 @@ async def test_a_model_that_is_killed_is_started_again_and_nothing_is_lost(train
             found[one.row_id] = one.score.value
     whole = await asyncio.to_thread(score, trained, tmp_path)
     assert [found[row.row_id] for row in rows()] == pytest.approx(values(whole), abs=1e-4)
+
+
+def test_an_audit_scores_its_data_once_and_goes_on_after_a_kill(trained: Path, tmp_path: Path) -> None:
+    root = create_workspace(tmp_path / "ws").root
+    rng = random.Random(1)
+    _, held_out = items()
+    pool, data, spec = held_out[:60], root / "data.jsonl", root / "rm.yaml"
+    answers = [(item["question"], item["answer"], 1) for item in pool]
+    answers += [(item["question"], wrong(item["answer"], held_out, rng), 0) for item in pool]
+    lines = [
+        {"sample_id": i, "item_id": i % 60, "prompt": prompt, "text": text, "label": label}
+        for i, (prompt, text, label) in enumerate(answers)
+    ]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    spec.write_text(
+        "name: rm\nversion: 1\nreward: rm\nlabel: label\nstatistic: auc\nlevel: pooled\ncluster_by: item_id\n"
+        "thresholds: {usable: 0.7, trustworthy: 0.8}\n"
+    )
+    freeze_audit(spec, Workspace(root))
+    scorer = ModelScorer(f"hf-rm:{trained}", data, EOS)
+    first = audit_reward(scorer, data, spec, workspace=Workspace(root))
+    assert first.registered.estimate.value > 0.9
+    assert first.verdict.word in ("trustworthy", "usable with limits")
+    assert audit_reward(scorer, data, spec, workspace=Workspace(root)).inputs == first.inputs
+
+    (kept,) = (root / ".evalkit" / "scores").iterdir()
+    (kept / "scorer.json").unlink()
+    journal = kept / "journal.jsonl"
+    half = journal.read_text().splitlines(keepends=True)[:60]
+    journal.write_text("".join(half) + '{"sample_id": "to')
+    seen: list[tuple[int, int]] = []
+    after = audit_reward(scorer, data, spec, workspace=Workspace(root), on_scored=lambda *n: seen.append(n))
+    assert (seen[0], seen[-1]) == ((61, 120), (120, 120))
+    assert journal.read_text().startswith("".join(half))
+    assert [f.code for f in after.findings] == [f.code for f in first.findings]
+    assert after.evidence.reward == pytest.approx(first.evidence.reward, abs=1e-4)
+
+    tokens = pl.read_parquet(kept / "scores.parquet")["n_tokens"].to_list()
+    short = RewardModelOptions(eos=True, max_length=max(tokens) - 1)
+    faulty = audit_reward(
+        ModelScorer(f"hf-rm:{trained}", data, short), data, spec,
+        workspace=Workspace(root),
+    )  # fmt: skip
+    overflow = next(finding for finding in faulty.findings if finding.code == "SCORE.OVERFLOW")
+    assert overflow.severity == "warning"
+    assert faulty.ledger.unscored["failed"] == faulty.ledger.eligible - faulty.ledger.used > 0
