@@ -13,7 +13,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +32,21 @@ from tests.real_engines.support import CHECKPOINT, SAMPLING, new_lab
 ROUNDS = 7
 TARGET = 0.85
 BATCH = 32
+LIBRARIES = {"vllm": "vllm", "hf": "transformers"}
+RESULTS = Path(__file__).with_name("ENGINES.md")
+TITLE = (
+    "# What evalkit costs beside the bare engine",
+    "",
+    "Written by `make bench`; not edited by hand. The example checkpoint, interleaved pairs of a whole run with the",
+    "engine loaded (rendering, journal, scoring, tables) and of the bare library on the same prompts, 2 cores.",
+    "",
+)
 Bare = Callable[[int], Coroutine[Any, Any, int]]
 """One round without evalkit: the tokens that were made."""
 
 
-async def bare_vllm(plan: Plan) -> Bare:
+@asynccontextmanager
+async def bare_vllm(plan: Plan) -> AsyncIterator[Bare]:
     """`AsyncLLM`, every request at once."""
     from vllm import AsyncEngineArgs, SamplingParams, TokensPrompt
     from vllm.sampling_params import RequestOutputKind
@@ -57,10 +69,14 @@ async def bare_vllm(plan: Plan) -> Bare:
     async def round_(number: int) -> int:
         return sum(await asyncio.gather(*(one(f"{number}-{i}", *pair) for i, pair in enumerate(requests))))
 
-    return round_
+    try:
+        yield round_
+    finally:
+        llm.shutdown()  # its processes would outlive this one
 
 
-async def bare_hf(plan: Plan) -> Bare:
+@asynccontextmanager
+async def bare_hf(plan: Plan) -> AsyncIterator[Bare]:
     """`model.generate` in batches sorted by length, sampling as transformers does it."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -82,7 +98,7 @@ async def bare_hf(plan: Plan) -> Bare:
             assert len(texts) == len(new)
         return made
 
-    return round_
+    yield round_
 
 
 def _prompts(plan: Plan) -> list[tuple[list[int], int]]:
@@ -99,23 +115,29 @@ async def measure(name: str, home: Workspace) -> list[float]:
     mark = await engine.open()
     plan = plan_with(lock, split, engine, mark, 0)
     await engine.start(next(plan.requests(())))
-    bare = await (bare_vllm if name == "vllm" else bare_hf)(plan)
     ratios = []
-    for number in range(ROUNDS + 1):
-        began = time.perf_counter()
-        done = await run_with(home, lock, split, engine, mark, number, lambda _: None)
-        ours = time.perf_counter() - began
-        tokens = int(done.run.samples(["n_completion_tokens"])["n_completion_tokens"].sum())
-        began = time.perf_counter()
-        made = await bare(number)
-        theirs = time.perf_counter() - began
-        if number:  # the first pair warms up
-            ratios.append((tokens / ours) / (made / theirs))
-            print(
-                f"{name} round {number}: evalkit {tokens / ours:,.0f} tokens/s, bare {made / theirs:,.0f}", flush=True
-            )
+    async with (bare_vllm if name == "vllm" else bare_hf)(plan) as bare:
+        for number in range(ROUNDS + 1):
+            began = time.perf_counter()
+            done = await run_with(home, lock, split, engine, mark, number, lambda _: None)
+            ours = time.perf_counter() - began
+            tokens = int(done.run.samples(["n_completion_tokens"])["n_completion_tokens"].sum())
+            began = time.perf_counter()
+            made = await bare(number)
+            theirs = time.perf_counter() - began
+            if number:  # the first pair warms up
+                ratios.append((tokens / ours) / (made / theirs))
+                rates = f"evalkit {tokens / ours:,.0f} tokens/s, bare {made / theirs:,.0f}"
+                print(f"{name} round {number}: {rates}", flush=True)
     await engine.close()
     return ratios
+
+
+def record(name: str, line: str) -> None:
+    """Put the figure of one engine into ENGINES.md, in the place of its last one."""
+    lines = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else [*TITLE]
+    kept = [old for old in lines if not old.startswith(f"- {name}: ")]
+    RESULTS.write_text("\n".join([*kept, f"- {line}"]) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -125,11 +147,14 @@ def main() -> None:
             lab = new_lab(Path(folder) / "ws")
             ratios = sorted(drive(measure(name, Workspace(lab.root))))
         median = statistics.median(ratios)
-        print(
+        line = (
             f"{name}: evalkit/bare tokens a second, median of {ROUNDS} pairs {median:.2f} "
             f"({ratios[0]:.2f} to {ratios[-1]:.2f}); target {TARGET}: {'met' if median >= TARGET else 'not met'}; "
+            f"{LIBRARIES[name]} {import_module(LIBRARIES[name]).__version__}; "
             f"sampling {SAMPLING['sampled']}, float32, CPU"
         )
+        print(line)
+        record(name, line)
 
 
 if __name__ == "__main__":

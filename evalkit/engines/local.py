@@ -212,7 +212,7 @@ class LocalEngine:
 
     def _chunks(self, requests: Iterator[Request]) -> Iterator[list[tuple[Request, list[int]]]]:
         """Requests with their token ids: batches of similar length, or handfuls as they come."""
-        size = self._batch if self.in_batches else min(self._batch, 16)
+        size = self._batch if self.in_batches else min(self._batch, 64)
         window = 32 * size if self.in_batches else size
         while ahead := [(request, self._encoder.encode(request)) for request in islice(requests, window)]:
             if self.in_batches:
@@ -306,7 +306,7 @@ class VllmEngine(LocalEngine):
     name = "vllm"
     module = "evalkit.engines.vllm_worker"
     packages = ("vllm", "torch")
-    concurrency = 512
+    concurrency = 2048
     in_batches = False
 
 
