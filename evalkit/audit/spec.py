@@ -124,6 +124,9 @@ class AuditSpec(Section):
     against: Text = ""
     """Another component of the same scores, or judge of the same verdicts, that the reward is compared with on the
     samples that both score; empty for none."""
+    epsilon: Annotated[Number, Field(ge=0, lt=1)] = Decimal("0.2")
+    """What an annotator may be better by for the reward still to replace them: Calderon et al. 2025 suggest .2 for
+    experts, .15 for skilled annotators, .1 for crowd workers."""
     alpha: Annotated[Number, Field(gt=0, lt=1)] = Decimal("0.05")
     """Intervals cover 1 − alpha; tests of the family reject at alpha."""
     multiplicity: Literal["bh", "by"] = "bh"

@@ -56,6 +56,7 @@ def reward(
     fail_on: Annotated[
         str, typer.Option(help="Exit with 1 from this severity on: info, warning, blocking.")
     ] = "blocking",
+    details: Annotated[bool, typer.Option("--details", help="Print every number, not only what decides.")] = False,
     as_json: Json = False,
 ) -> None:
     """Hold a reward against human labels. Exit code 1: a finding of the severity asked for; 3: it cannot tell."""
@@ -80,7 +81,7 @@ def reward(
         )
     content = audit_json(result)
     folder = keep(result, home.audits, to_json(content).encode())
-    show(as_json, content, f"{audit_text(result)}\n\n{folder / 'audit.json'}")
+    show(as_json, content, f"{audit_text(result, details)}\n\n{folder / 'audit.json'}")
     worst = result.worst()
     if result.verdict.word == "cannot tell":
         raise typer.Exit(CANNOT_TELL)
