@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalkit.canonical import digest
 from evalkit.errors import BadInput, Refused
 from evalkit.files import read_json, write_whole
-from evalkit.protocol import validated
+from evalkit.protocol import copy_starter, validated
 from evalkit.protocol.load import explain
 from evalkit.protocol.lock import content_of
 from evalkit.protocol.spec import NAME, Flag, Number, Section, Text, Whole
@@ -221,7 +221,17 @@ def load_audit_spec(path: Path) -> AuditSpec:
     Raises:
         BadInput: one line with file, row, field and mend.
     """
-    return validated(read_yaml(path), AuditSpec, "an audit spec says reward, label, statistic, level, thresholds …")
+    return validated(read_yaml(path), AuditSpec, "`evalkit audit new NAME` writes a starter")
+
+
+def write_audit_starter(folder: Path, name: str) -> Path:
+    """Write a commented audit spec `NAME.audit.yaml`.
+
+    Raises:
+        BadInput: not a name.
+        Refused: the file is there.
+    """
+    return copy_starter("evalkit.audit", folder / f"{name}.audit.yaml", name)
 
 
 def lock_of(spec: AuditSpec) -> AuditLock:

@@ -22,6 +22,16 @@ CANNOT_TELL = 3
 
 
 @app.command()
+def new(name: Annotated[str, typer.Argument(help="Name of the audit.")], as_json: Json = False) -> None:
+    """Write a commented starter into protocols/NAME.audit.yaml."""
+    from evalkit.audit import write_audit_starter
+    from evalkit.workspace import find_workspace
+
+    path = write_audit_starter(find_workspace().protocols, name)
+    show(as_json, {"path": path}, f"{path}\nnext: edit it, then evalkit audit freeze {path}")
+
+
+@app.command()
 def freeze(file: Annotated[Path, typer.Argument(help="YAML audit spec.")], as_json: Json = False) -> None:
     """Freeze an audit spec before looking: write its lock beside it."""
     from evalkit import api

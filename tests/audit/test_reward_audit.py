@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 
 from evalkit.api import audit_reward
-from evalkit.audit import Audit, freeze_audit
+from evalkit.audit import Audit, freeze_audit, load_audit_spec
 from evalkit.errors import BadInput, Refused
 from tests.audit.support import Desk
 
@@ -270,6 +271,23 @@ def test_the_command_prints_its_verdict_keeps_everything_and_exits_by_it(desk: D
     assert desk.audit(noise, labels, desk.spec()).code == 1
     wrong = desk.evalkit("audit", "reward", "--labels", str(labels), "--spec", str(desk.spec()))
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+
+
+def test_the_starter_freezes_as_it_stands_and_with_every_hint_followed(desk: Desk) -> None:
+    done = desk.evalkit("audit", "new", "helpful")
+    assert (done.code, done.err) == (0, "")
+    path = desk.root / "protocols" / "helpful.audit.yaml"
+    assert str(path) in done.out
+    assert desk.evalkit("audit", "freeze", str(path)).code == 0
+    again = desk.evalkit("audit", "new", "helpful")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    text, verdicts = path.read_text().split("# Verdicts of a judge:")
+    hint = re.compile(r"^# ( *[a-z_]+:)", re.M)
+    (desk.root / "numbers.yaml").write_text(hint.sub(r"\1", text))
+    assert load_audit_spec(desk.root / "numbers.yaml").against == "other_reward"
+    judged = text.replace("statistic: spearman", "statistic: accuracy")
+    (desk.root / "verdicts.yaml").write_text(judged + hint.sub(r"\1", verdicts))
+    assert load_audit_spec(desk.root / "verdicts.yaml").combine_orders == "both"
 
 
 def test_a_filled_label_sheet_is_read_as_it_is(desk: Desk) -> None:
