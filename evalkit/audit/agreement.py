@@ -78,12 +78,6 @@ def groups_of(evidence: Evidence, name: str) -> np.ndarray:
     return np.array([str(value) for value in found], dtype=object)
 
 
-def registered_line(evidence: Evidence, spec: AuditSpec) -> Line:
-    """The statistic that the spec names, on the samples that its rules leave."""
-    line = agreement(counted(evidence, spec), spec, spec.statistic, spec.level)
-    return replace(line, registered=True)
-
-
 def counted(evidence: Evidence, spec: AuditSpec) -> Evidence:
     """The samples that count: scored ones, and where the spec says so unscored ones at their worst."""
     if spec.missing == "worst":

@@ -20,13 +20,13 @@ from evalkit.audit.agreement import (
     filled,
     other_levels,
     policies_for_unparsed,
-    registered_line,
     unparsed_bounds,
     vocabulary,
     weighted_kappas,
 )
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.intervals import decisive, few_clusters
 from evalkit.audit.people import people
 from evalkit.audit.repeats import repeated_scores
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
@@ -105,7 +105,7 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
     if scored.reward.size == 0:
         causes = ", ".join(f"{cause} {count}" for cause, count in evidence.ledger.unscored.items())
         raise BadInput(f"no labelled sample has a usable score of {spec.reward} ({causes}); correct the scores")
-    registered = replace(registered_line(evidence, spec), registered=frozen)
+    registered = replace(decisive(scored, spec), registered=frozen)
     missing = missing_cases(evidence, spec)
     worst_cases = [*missing]
     sections: dict[str, list[Line]] = {}
@@ -136,6 +136,7 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
     sections["against"], found = against(evidence, spec)
     findings += found
     findings += structure.undefined_groups([registered])
+    findings += few_clusters(registered)
     findings += bounds_finding(registered, missing, spec, MISSING)
     verdict = decide(
         registered.estimate, [line.estimate for line in worst_cases], spec.thresholds, findings, frozen=frozen
@@ -165,7 +166,7 @@ def missing_cases(evidence: Evidence, spec: AuditSpec) -> list[Line]:
         return []
     lines = []
     for favourable in (False, True):
-        line = agreement(filled(evidence, spec, favourable=favourable), spec, spec.statistic, spec.level)
+        line = decisive(filled(evidence, spec, favourable=favourable), spec)
         lines.append(replace(line, rules=f"missing scores {'for' if favourable else 'against'} the reward"))
     return lines
 

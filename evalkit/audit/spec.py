@@ -131,6 +131,9 @@ class AuditSpec(Section):
     """Intervals cover 1 − alpha; tests of the family reject at alpha."""
     multiplicity: Literal["bh", "by"] = "bh"
     """False discovery rate over the strata and components declared here."""
+    interval: Literal["influence", "percentile", "bca"] = "influence"
+    """Of the registered statistic: influence functions by cluster with t(G − 1), or a bootstrap of whole clusters, with
+    plain percentiles or BCa."""
     draws: Annotated[Whole, Field(ge=100, le=100_000)] = 1000
     """Resamples and permutations."""
     seed: Annotated[Whole, Field(ge=0, lt=2**53)] = 0
