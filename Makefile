@@ -45,6 +45,7 @@ lint: .venv/installed-test
 
 bench: .venv/installed-test .venv-engines/installed
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.agreement
 	OMP_NUM_THREADS=1 VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 $(ENGINES)/python -m benchmarks.engines
 
 clean:
