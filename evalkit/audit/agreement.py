@@ -107,9 +107,18 @@ def filled(evidence: Evidence, spec: AuditSpec, *, favourable: bool) -> Evidence
 
 
 def agreement(evidence: Evidence, spec: AuditSpec, statistic: str, level: str) -> Line:
-    """One statistic at one level over samples that all have a reward."""
+    """One statistic at one level over samples that all have a reward.
+
+    Raises:
+        BadInput: level within, and clusters that part a group.
+    """
     if statistic in OF_LABELS:
         return _of_labels(evidence, spec, statistic)
+    if level == "within" and not _nested(evidence, spec):
+        raise BadInput(
+            f"spec, field cluster_by: clusters {spec.cluster_by} part groups of {spec.group_by}, whose samples level "
+            f"within compares with each other; freeze cluster_by: {spec.group_by}, or a column that keeps them whole"
+        )
     x, y, clusters = evidence.reward, evidence.human, evidence.clusters
     confidence = spec.confidence
     if statistic == "auc":

@@ -247,6 +247,8 @@ def _array(values: Sequence[Any], categorical: bool) -> NDArray[Any]:
 
 def _aggregate(labels: Labels, spec: AuditSpec) -> tuple[list[Any], int]:
     """One label per sample, None where there is none, and how many samples annotators are tied on."""
+    if spec.categorical and spec.labels:
+        _check_vocabulary(labels, spec)
     found: list[Any] = []
     tied = 0
     for row in labels.ratings:
@@ -266,6 +268,16 @@ def _aggregate(labels: Labels, spec: AuditSpec) -> tuple[list[Any], int]:
         if not scale.higher_is_better:
             found = [None if value is None else -value for value in found]
     return found, tied
+
+
+def _check_vocabulary(labels: Labels, spec: AuditSpec) -> None:
+    for row, ratings in zip(labels.rows, labels.ratings, strict=True):
+        for value in ratings:
+            if value is not None and value not in spec.labels:
+                raise BadInput(
+                    f"{labels.source}, row {row}, field {spec.label}: {value!r} is none of the declared labels "
+                    f"{', '.join(spec.labels)}; correct the cell, or add the word to labels in the spec"
+                )
 
 
 def _check_label_scale(values: list[Any], labels: Labels, name: str, scale: Scale) -> None:

@@ -218,6 +218,13 @@ SPECS = [
 ]
 
 
+def test_a_label_outside_the_declared_vocabulary_is_refused_by_row(desk: Desk) -> None:
+    table = desk.table("v.csv", ["sample_id", "reward", "label"], [(0, "A", "A"), (1, "A", "b"), (2, "B", "B")])
+    spec = desk.spec(statistic="kappa", labels=["A", "B"])
+    with pytest.raises(BadInput, match=r"v.csv, row 3, field label: 'b' is none of the declared labels A, B; correct"):
+        audit_reward(table, table, spec)
+
+
 @pytest.mark.parametrize(("change", "message"), SPECS)
 def test_a_spec_that_makes_no_sense_is_refused_by_row(desk: Desk, change: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=rf"audit.yaml, row \d+.*{message}"):
