@@ -84,8 +84,8 @@ class Evidence:
         """Which samples have a reward."""
         return np.asarray(self.status == OK)
 
-    def only(self, rows: NDArray[np.bool_]) -> Evidence:
-        """The evidence of some samples; the ledger stays that of all."""
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Evidence:
+        """The evidence of some samples, by mask or by row numbers; the ledger stays that of all."""
         return replace(
             self,
             sample_ids=self.sample_ids[rows],

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalkit.canonical import digest
 from evalkit.errors import BadInput, Refused
 from evalkit.files import read_json, write_whole
-from evalkit.protocol import validated
+from evalkit.protocol import copy_starter, validated
 from evalkit.protocol.load import explain
 from evalkit.protocol.lock import content_of
 from evalkit.protocol.spec import NAME, Flag, Number, Section, Text, Whole
@@ -124,10 +124,16 @@ class AuditSpec(Section):
     against: Text = ""
     """Another component of the same scores, or judge of the same verdicts, that the reward is compared with on the
     samples that both score; empty for none."""
+    epsilon: Annotated[Number, Field(ge=0, lt=1)] = Decimal("0.2")
+    """What an annotator may be better by for the reward still to replace them: Calderon et al. 2025 suggest .2 for
+    experts, .15 for skilled annotators, .1 for crowd workers."""
     alpha: Annotated[Number, Field(gt=0, lt=1)] = Decimal("0.05")
     """Intervals cover 1 − alpha; tests of the family reject at alpha."""
     multiplicity: Literal["bh", "by"] = "bh"
     """False discovery rate over the strata and components declared here."""
+    interval: Literal["influence", "percentile", "bca"] = "influence"
+    """Of the registered statistic: influence functions by cluster with t(G − 1), or a bootstrap of whole clusters, with
+    plain percentiles or BCa."""
     draws: Annotated[Whole, Field(ge=100, le=100_000)] = 1000
     """Resamples and permutations."""
     seed: Annotated[Whole, Field(ge=0, lt=2**53)] = 0
@@ -218,7 +224,17 @@ def load_audit_spec(path: Path) -> AuditSpec:
     Raises:
         BadInput: one line with file, row, field and mend.
     """
-    return validated(read_yaml(path), AuditSpec, "an audit spec says reward, label, statistic, level, thresholds …")
+    return validated(read_yaml(path), AuditSpec, "`evalkit audit new NAME` writes a starter")
+
+
+def write_audit_starter(folder: Path, name: str) -> Path:
+    """Write a commented audit spec `NAME.audit.yaml`.
+
+    Raises:
+        BadInput: not a name.
+        Refused: the file is there.
+    """
+    return copy_starter("evalkit.audit", folder / f"{name}.audit.yaml", name)
 
 
 def lock_of(spec: AuditSpec) -> AuditLock:
