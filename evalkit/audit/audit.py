@@ -25,6 +25,7 @@ from evalkit.audit.agreement import (
 )
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.length import length
 from evalkit.audit.repeats import repeated_scores
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
 from evalkit.audit.verdict import Verdict, decide
@@ -115,6 +116,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         ):
             sections[name], found = part(scored, spec)
             findings += found
+        sections["length"], found = length(evidence.only(evidence.scored), spec)
+        findings += found
         sections["components"] = components(scored, spec)
         findings += direction(scored, spec)
     sections["against"], found = against(evidence, spec)
