@@ -27,6 +27,7 @@ from evalkit.audit.agreement import (
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.intervals import decisive, few_clusters
+from evalkit.audit.length import length
 from evalkit.audit.people import people
 from evalkit.audit.repeats import repeated_scores
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
@@ -129,6 +130,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         ):
             sections[name], found = part(scored, spec)
             findings += found
+        sections["length"], found = length(evidence.only(evidence.scored), spec)
+        findings += found
         sections["components"] = components(scored, spec)
         findings += direction(scored, spec)
     sections["people"], found = people(scored, spec)

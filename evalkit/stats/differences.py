@@ -160,6 +160,31 @@ def auc_difference(
     return linear_interval((value_b - value_a) / 2, (moves_b - moves_a) / 2, groups, method, level, bounds=(-1.0, 1.0))
 
 
+def mean_difference(values: ArrayLike, chosen: ArrayLike, clusters: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Mean of the chosen observations less that of the others, which may share clusters.
+
+    Args:
+        values: shape (n,), no NaN.
+        chosen: shape (n,), true or false.
+        clusters: shape (n,), a label per observation.
+        level: coverage, between 0 and 1.
+
+    Returns:
+        With the CR1 interval of influence functions on t(G − 1); undefined where all are chosen, or none.
+
+    Raises:
+        ValueError: lengths differ, NaN or infinite values, or a missing label.
+    """
+    y, chosen_too = two(values, chosen)
+    first, groups = chosen_too.astype(bool), clusters_of(clusters, y.size)
+    n_first, method = int(np.count_nonzero(first)), "difference of means, chosen − others"
+    if n_first in (0, y.size):
+        return undefined(y.size, groups.count, method, f"{n_first} of {y.size} observations are chosen")
+    above, below = float(y[first].mean()), float(y[~first].mean())
+    moves = np.where(first, (y - above) * y.size / n_first, -(y - below) * y.size / (y.size - n_first))
+    return linear_interval(above - below, moves, groups, method, level, bounds=(-math.inf, math.inf))
+
+
 def _of_group(x: FloatArray, y: FloatArray, kind: Kind, without: str) -> tuple[float, FloatArray]:
     """A group's correlation and influence; NaN where it has none, 0 where a constant one counts so."""
     if x.size < 2:

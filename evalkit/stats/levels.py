@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, stdtr, stdtrit
 
-from evalkit.stats.arrays import FloatArray, check_fraction
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
 from evalkit.stats.comparing import Test, adjust
 from evalkit.stats.concordance import mid_ranks
@@ -221,6 +221,19 @@ def within_correlation(
         return undefined(first.size, units.count, method, f"{' and '.join(constant)} constant within every group")
     value, moves = from_moments(u, v)
     return interval_of(value, moves, units, method, level)
+
+
+def rank_deviations(values: ArrayLike, groups: ArrayLike) -> FloatArray:
+    """Mid-ranks within each group over its size, less the group's mean; 0 where the group is constant.
+
+    Pearson's r of two of these is the Spearman correlation of `within_correlation`.
+
+    Raises:
+        ValueError: NaN or infinite values, or a missing label.
+    """
+    vector = finite_vector(values, "values")
+    cells = clusters_of(groups, vector.size)
+    return _deviations(_ranks_within(vector, cells), cells)
 
 
 def system_correlation(
