@@ -30,6 +30,7 @@ from evalkit.audit.intervals import decisive, few_clusters
 from evalkit.audit.length import length
 from evalkit.audit.people import people
 from evalkit.audit.repeats import repeated_scores
+from evalkit.audit.shape import shape
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
 from evalkit.audit.verdict import Verdict, decide
 from evalkit.errors import BadInput
@@ -134,6 +135,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         findings += found
         sections["components"] = components(scored, spec)
         findings += direction(scored, spec)
+        sections["shape"], found = shape(evidence, spec)
+        findings += found
     sections["people"], found = people(scored, spec)
     findings += found
     sections["against"], found = against(evidence, spec)

@@ -80,6 +80,8 @@ class Evidence:
     """Shape (samples, repeats), repeated scores of the reward in its first order, NaN where missing; None without."""
     dimensions: dict[str, FloatArray] = field(default_factory=dict)
     """Further human dimensions, annotators as one; NaN where there is no label."""
+    repeat_names: tuple[str, ...] = ()
+    """What the table calls each repeat; empty where `repeats` is None."""
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -177,6 +179,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str
         },
         repeats=None if several.repeats is None else _rows_of(several.repeats, place),
         dimensions=_dimensions(further or {}, spec, [labels.sample_ids[i] for i in gold]),
+        repeat_names=several.repeat_names,
     )
 
 
