@@ -21,6 +21,7 @@ from evalkit.audit.findings import MOST_EVIDENCE, Finding, rows_named
 from evalkit.audit.inputs import JOINER, OK, Labels, Scores, number_of
 from evalkit.audit.several import combined
 from evalkit.audit.spec import NO_CLUSTERS, AuditSpec, Scale
+from evalkit.audit.unlabelled import Unlabelled, unlabelled_of
 from evalkit.errors import BadInput
 from evalkit.stats.arrays import FloatArray
 
@@ -78,6 +79,8 @@ class Evidence:
     """What the reward said in each order found: verdicts as answers, None where there is none; for numbers NaN."""
     repeats: FloatArray | None = None
     """Shape (samples, repeats), repeated scores of the reward in its first order, NaN where missing; None without."""
+    unlabelled: Unlabelled | None = None
+    """Scored samples that nobody labelled; `only` leaves them as they are."""
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -165,6 +168,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
             for name, said in several.by_order.items()
         },
         repeats=None if several.repeats is None else _rows_of(several.repeats, place),
+        unlabelled=unlabelled_of(scores, labels, spec),
     )
 
 
@@ -191,7 +195,7 @@ def _wanted(spec: AuditSpec, scores: Scores, labels: Labels) -> list[str]:
                 f"read are {there}; name it with --map {name}=COLUMN, or change the spec"
             )
     known = [*scores.about, *labels.about]
-    return list(dict.fromkeys(name for name in known if name in (*needed, *CARRIED)))
+    return list(dict.fromkeys(name for name in known if name in (*needed, spec.system_by, *CARRIED)))
 
 
 STANDS_IN = {"length": ("text",)}
