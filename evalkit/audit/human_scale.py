@@ -65,13 +65,12 @@ def human_scale(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[F
         return [Line(f"mean {spec.label}", "all samples", "", nothing)], []
     systems = _with_p([*_systems(evidence.only(evidence.scored), beyond, spec, word)], spec)
     binary = all(set(values) <= {0.0, 1.0} for s in systems for values in (s.human, s.reward, s.beyond))
-    what = f"share of {word}" if word is not None else f"mean {spec.label}"
-    own = f"{what}, judge alone" if binary else f"mean {spec.reward}, as it is"
+    names = _names(spec, word, binary=binary)
     rules = f"; {sum(beyond.left_out.values())} left out: {lost}" if lost else ""
     lines: list[Line] = []
     for system in systems:
-        lines += _corrected(system, spec, what, rules, binary=binary)
-        lines += _replaced(system, spec, (f"{what}, labels only", own), bounds=(0.0, 1.0) if binary else None)
+        alone = _alone(system, spec, names, bounds=(0.0, 1.0) if binary else None)
+        lines += [*_corrected(system, spec, names[0], alone, rules, binary=binary), *alone]
     return lines, _findings(systems, lines, spec)
 
 
@@ -119,37 +118,53 @@ def _with_p(systems: list[_System], spec: AuditSpec) -> list[_System]:
     return [replace(s, p=adjusted.get(i)) for i, s in enumerate(systems)]
 
 
-def _corrected(system: _System, spec: AuditSpec, what: str, lost: str, *, binary: bool) -> list[Line]:
+def _names(spec: AuditSpec, word: str | None, *, binary: bool) -> tuple[str, str]:
+    """What is estimated, and what the reward alone says in its place."""
+    if word is not None:
+        return f"share of {word}", f"share of {word}, judge alone"
+    own = "judge alone" if binary else "as it is"
+    return f"mean label {spec.label}", f"mean reward {spec.reward}, {own}"
+
+
+def _alone(system: _System, spec: AuditSpec, names: tuple[str, str], bounds: tuple[float, float] | None) -> list[Line]:
+    """The mean of the labels alone, and that of the reward as it is."""
+    scored = np.concatenate([system.reward, system.beyond])
+    clusters = np.concatenate([system.clusters, system.clusters_beyond])
+    return [
+        Line(name, system.level, rules, cluster_mean(values, by, level=spec.confidence, bounds=bounds))
+        for name, rules, values, by in (
+            (f"{names[0]}, labels only", f"{system.human.size} labels", system.human, system.clusters),
+            (names[1], "all scored samples", scored, clusters),
+        )
+    ]
+
+
+def _corrected(
+    system: _System, spec: AuditSpec, what: str, alone: list[Line], lost: str, *, binary: bool
+) -> list[Line]:
     """PPI++, and of 0 and 1 Rogan–Gladen; both without value where the labels do not carry them."""
     y, u = system.human, system.beyond
     data = (y, system.reward, u, system.clusters, system.clusters_beyond)
     refused = _refused(system, spec)
-    rules = f"if labels fell at random; {u.size} without label{lost}"
     powered = prediction_powered_mean(*data, level=spec.confidence)
-    worth = "" if not powered.variance_ratio or refused else f"; worth {y.size / powered.variance_ratio:.0f} labels"
+    worth = "" if not powered.variance_ratio or refused else f"worth {y.size / powered.variance_ratio:.0f} labels; "
+    labels, reward = (_shown(line.estimate.value) for line in alone)
+    rules = f"{y.size} labels alone {labels}, reward alone {reward}; {worth}"
+    assumed = f"{u.size} without label{lost}; holds if labels fell at random"
     mean = replace(refused, method="prediction-powered mean") if refused else powered.mean
     known = {"lambda": powered.power, "variance_ratio": powered.variance_ratio}
-    lines = [Line(f"{what}, PPI++", system.level, rules + worth, mean, details=known)]
+    lines = [Line(f"{what}, PPI++", system.level, rules + assumed, mean, details=known)]
     if binary:
         judge = rogan_gladen(*data, level=spec.confidence)
         rate = replace(refused, method="Rogan–Gladen") if refused else judge.rate
         rates = {"sensitivity": judge.sensitivity, "specificity": judge.specificity}
-        lines.append(Line(f"{what}, Rogan–Gladen", system.level, rules, rate, details=rates))
+        judged = f"sensitivity {_shown(judge.sensitivity.value)}, specificity {_shown(judge.specificity.value)}; "
+        lines.append(Line(f"{what}, Rogan–Gladen", system.level, judged + assumed, rate, details=rates))
     return lines
 
 
-def _replaced(
-    system: _System, spec: AuditSpec, names: tuple[str, str], bounds: tuple[float, float] | None
-) -> list[Line]:
-    """The mean of the labels alone, and that of the reward as it is."""
-    labels = cluster_mean(system.human, system.clusters, level=spec.confidence, bounds=bounds)
-    scored = np.concatenate([system.reward, system.beyond])
-    clusters = np.concatenate([system.clusters, system.clusters_beyond])
-    reward = cluster_mean(scored, clusters, level=spec.confidence, bounds=bounds)
-    return [
-        Line(names[0], system.level, f"{system.human.size} labels", labels),
-        Line(names[1], system.level, "all scored samples", reward),
-    ]
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"
 
 
 def _refused(system: _System, spec: AuditSpec) -> Estimate | None:
