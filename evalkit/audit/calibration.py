@@ -80,7 +80,7 @@ def _of_pairs(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Findi
     temperature = fit_temperature(margins, outcomes, clusters, level=confidence)
     rng = generator(spec, "temperature")
     refitted = cross_fitted_log_loss(margins, outcomes, clusters, folds=FOLDS, rng=rng, level=confidence)
-    rules = f"{count - margins.size} pairs that humans tie left out"
+    rules = f"left out as ties of humans: {count - margins.size}"
     lines = [
         Line("Brier score", level, f"{rules}; .25 is knowing nothing", found.brier),
         Line("log loss", level, f"{rules}; {math.log(2):.3f} is knowing nothing", found.log_loss),
