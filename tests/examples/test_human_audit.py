@@ -38,20 +38,19 @@ def module(name: str) -> ModuleType:
     return found
 
 
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return new_desk(tmp_path)
+
+
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A workspace laid out as the demo lays it out, with both specs frozen."""
+def audits(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """The demo's audits as JSON, in a workspace laid out as the demo lays it out."""
     demo, desk = module("demo"), new_desk(tmp_path_factory.mktemp("audit"))
     demo.lay_out(desk.root)
-    for _, command in demo.STEPS[:2]:
-        assert desk.evalkit(*command.split()).code == 0
-    return desk
-
-
-@pytest.fixture(scope="module")
-def audits(desk: Desk) -> list[Any]:
-    """The demo's audits as JSON."""
-    done = [desk.evalkit(*command.split(), "--json") for _, command in module("demo").STEPS[2:]]
+    freezes, audits = demo.STEPS[:2], demo.STEPS[2:]
+    assert [desk.evalkit(*command.split()).code for _, command in freezes] == [0, 0]
+    done = [desk.evalkit(*command.split(), "--json") for _, command in audits]
     assert [(one.code, one.err) for one in done] == [(0, "")] * 3
     return [one.json for one in done]
 

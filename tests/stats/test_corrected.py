@@ -242,3 +242,39 @@ def test_two_values_are_tested_once_and_equal_ones_not_at_all() -> None:
     same = chosen_by_value(np.ones(5), np.ones(9), *apart(5, 9))
     assert (same.p, same.why) == (None, "the values show no variation")
     assert chosen_by_value([1], [2, 3], [1], [2, 3]).p is None
+
+
+@pytest.mark.slow
+def test_twenty_labels_with_a_skewed_spread_are_covered_in_nineteen_of_twenty_samples_or_nearly() -> None:
+    rng, runs = np.random.default_rng(7), 2000
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        tail = rng.exponential(size=n)
+        return np.clip(np.round(1 + 1.2 * tail), 1, 5), tail + 0.9 * rng.exponential(size=n)
+
+    truth = draw(1_000_000)[0].mean()
+    hits = 0
+    for _ in range(runs):
+        (y, f), (_, u) = draw(20), draw(200)
+        mean = prediction_powered_mean(y, f, u, *apart(20, 200)).mean
+        hits += mean.low < truth < mean.high
+    assert hits / runs > 0.925
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_a_judge_corrected_by_twenty_labels_covers_at_least_as_often_as_it_says(share: float) -> None:
+    rng, hits, given = np.random.default_rng(8), 0, 0
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        good = rng.random(n) < share
+        return good, np.where(good, rng.random(n) < 0.85, rng.random(n) < 0.2)
+
+    for _ in range(1000):
+        (y, f), (_, u) = draw(20), draw(200)
+        rate = rogan_gladen(y, f, u, *apart(20, 200)).rate
+        if rate.low is not None:
+            given += 1
+            hits += rate.low <= share <= rate.high
+    assert given > 900
+    assert hits / given > 0.95
