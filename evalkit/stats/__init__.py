@@ -10,11 +10,14 @@ from evalkit.stats.calibration import (
     Calibration,
     CrossFitted,
     Isotonic,
+    ProbabilityCalibration,
     cross_fitted_isotonic,
+    cross_fitted_log_loss,
     fit_isotonic,
     fit_temperature,
     monotone_violation,
     preference_calibration,
+    probability_calibration,
 )
 from evalkit.stats.ceiling import Aggregate, Ceiling, HeldOut, accuracy, aggregate_labels, leave_one_annotator_out
 from evalkit.stats.comparing import Test, adjust, mcnemar, perm_both, williams
@@ -36,7 +39,13 @@ from evalkit.stats.conflicts import (
     saturation,
     sign_consistency,
 )
-from evalkit.stats.corrected import PredictionPowered, RoganGladen, prediction_powered_mean, rogan_gladen
+from evalkit.stats.corrected import (
+    PredictionPowered,
+    RoganGladen,
+    chosen_by_value,
+    prediction_powered_mean,
+    rogan_gladen,
+)
 from evalkit.stats.correlation import correlation, correlation_difference, influence, partial_correlation
 from evalkit.stats.differences import (
     auc_difference,
@@ -156,6 +165,10 @@ __all__ = [
     "Ownership",
     "Modality",
     "PredictionPowered",
+    "ProbabilityCalibration",
+    "chosen_by_value",
+    "cross_fitted_log_loss",
+    "probability_calibration",
     "Replaced",
     "RoganGladen",
     "Saturation",
