@@ -26,6 +26,7 @@ from evalkit.audit.agreement import (
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.repeats import repeated_scores
+from evalkit.audit.shape import shape
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
 from evalkit.audit.verdict import Verdict, decide
 from evalkit.errors import BadInput
@@ -117,6 +118,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
             findings += found
         sections["components"] = components(scored, spec)
         findings += direction(scored, spec)
+        sections["shape"], found = shape(evidence, spec)
+        findings += found
     sections["against"], found = against(evidence, spec)
     findings += found
     findings += structure.undefined_groups([registered])

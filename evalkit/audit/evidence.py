@@ -78,6 +78,8 @@ class Evidence:
     """What the reward said in each order found: verdicts as answers, None where there is none; for numbers NaN."""
     repeats: FloatArray | None = None
     """Shape (samples, repeats), repeated scores of the reward in its first order, NaN where missing; None without."""
+    repeat_names: tuple[str, ...] = ()
+    """What the table calls each repeat; empty where `repeats` is None."""
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -165,6 +167,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
             for name, said in several.by_order.items()
         },
         repeats=None if several.repeats is None else _rows_of(several.repeats, place),
+        repeat_names=several.repeat_names,
     )
 
 

@@ -136,7 +136,7 @@ def test_most_groups_without_a_correlation_are_a_finding(desk: Desk) -> None:
 def test_a_constant_reward_is_undefined_and_cannot_tell(desk: Desk) -> None:
     result = run(desk, np.ones(N))
     assert (result.verdict.word, result.registered.estimate.value) == ("cannot tell", None)
-    assert "x is constant" in result.verdict.rule
+    assert (result.verdict.rule, result.registered.estimate.why) == ("blocking: SCORE.ALL_ONE", "x is constant")
 
 
 @pytest.mark.parametrize("shape", ["jsonl", "parquet", "long", "annotators", "long labels"])
