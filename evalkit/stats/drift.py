@@ -6,12 +6,12 @@ and say nothing of the scorer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalkit.stats.arrays import FloatArray, finite_vector
+from evalkit.stats.arrays import FloatArray, exponent_of, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
 from evalkit.stats.comparing import Test
 from evalkit.stats.estimate import Estimate
@@ -66,8 +66,14 @@ def drift(
     if a.size != b.size:
         raise ValueError(f"before and after: {a.size} and {b.size} scores; pair them first")
     units = clusters_of(clusters, a.size)
+    unit = exponent_of(np.concatenate([a, b]))
+    a, b = np.ldexp(a, -unit), np.ldexp(b, -unit)  # differences of large scores would overflow
+    shift = paired_difference(a, b, units.codes, level=level)
+    value, low, high = (
+        None if end is None else float(np.ldexp(end, unit)) for end in (shift.value, shift.low, shift.high)
+    )
     return Drift(
-        paired_difference(a, b, units.codes, level=level),
+        replace(shift, value=value, low=low, high=high),
         sign_flip_test(b - a, units.codes, rng=rng, draws=draws),
         cluster_mean(a != b, units.codes, level=level, bounds=(0.0, 1.0)),
         _kolmogorov_smirnov(a, b, units, rng, draws),

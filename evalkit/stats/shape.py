@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector, within_one
 from evalkit.stats.clusters import clusters_of
 from evalkit.stats.components import clusters_of_groups
 from evalkit.stats.correlation import linear_interval
@@ -184,7 +184,7 @@ def extreme_share(values: ArrayLike, clusters: ArrayLike, *, share: float = 0.05
     Raises:
         ValueError: NaN or infinite values, a missing label, or share or level outside (0, 1).
     """
-    x = finite_vector(values, "values")
+    x = within_one(finite_vector(values, "values"))
     units = clusters_of(clusters, x.size)
     check_fraction(share, "share")
     check_fraction(level, "level")

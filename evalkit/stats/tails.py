@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincinv, ndtri
 
-from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector, within_one
 from evalkit.stats.bootstrap import own_clusters
 from evalkit.stats.estimate import Estimate, undefined
 
@@ -90,7 +90,7 @@ def tail(
     Raises:
         ValueError: NaN or infinite values, a missing label, an unknown side, or share or level outside (0, 1).
     """
-    x = finite_vector(values, "values")
+    x = within_one(finite_vector(values, "values"))
     if side not in ("upper", "lower", "both"):
         raise ValueError(f"side: {side!r} is none of upper, lower, both")
     check_fraction(share, "share")
@@ -115,7 +115,7 @@ def tail(
     if g < k:
         method += f", as good as {effective:.1f} of {g} clusters"
     if not threshold > 0 or extreme[-1] == threshold:
-        why = "the tail begins at the median" if not threshold > 0 else f"the whole tail lies at {threshold:g}"
+        why = "the tail begins at the median" if not threshold > 0 else "the whole tail lies at one value"
         nothing = undefined(k, g, method, why)
         return Tail(nothing, nothing, kurtosis)
     logs = np.log(extreme / threshold)
@@ -157,7 +157,7 @@ def unimodality(
     Raises:
         ValueError: NaN or infinite values, a missing label, or draws < 1.
     """
-    x = finite_vector(values, "values")
+    x = within_one(finite_vector(values, "values"))
     if draws < 1:
         raise ValueError(f"draws: {draws}; at least 1")
     method = f"Silverman's test, {draws} draws"
