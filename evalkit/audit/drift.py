@@ -1,7 +1,7 @@
 """Whether the scorer moved: the same samples scored several times, by repeats that have names.
 
-1. What is compared are scorings of the same texts, `--map repeat=VERSION`: a fixed anchor set. Steps of a policy are
-   not compared, for its answers differ, and with them its rewards.
+1. What is compared are scorings of the same texts, `--map repeat=VERSION`: a fixed anchor set. Steps of a policy
+   are not compared, for its answers differ, and with them its rewards.
 2. Noise of a scorer is no drift: where scorings of a sample can be exchanged, the tests hold their level.
 """
 

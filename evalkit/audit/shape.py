@@ -1,8 +1,10 @@
 """The shape of the reward's values, what is likely wrong with it, and what helps.
 
-1. Looked at are the scored samples that have a label, as the file has them: a scale where less is better is not turned.
+1. Looked at are the scored samples that have a label, as the file has them: a scale where less is better is not
+   turned.
 2. A finding rests on the end of an interval, never on the value in its middle; few samples raise none.
-3. A shape alone rarely makes an audit's numbers wrong. Only a constant blocks: nothing can be said of how it orders.
+3. A shape alone rarely makes an audit's numbers wrong. Only a constant blocks: nothing can be said of how it
+   orders.
 """
 
 from __future__ import annotations
@@ -235,7 +237,12 @@ def _extremes(reward: _Reward, piled: bool) -> Part:
     details = {"excess_kurtosis": tails.excess_kurtosis}
     lines = [
         Line("variance that the extreme 5 % own", "share", ".28 in a normal distribution", owned, details=details),
-        Line("tail index (Hill)", "both tails", "of a power law; variance is infinite below 2", tails.hill),
+        Line(
+            "tail index (Hill)",
+            "both tails",
+            "if a power law; variance is infinite below 2",
+            tails.hill,
+        ),
         Line("extreme value index", "both tails", "above 0: heavier than exponential", tails.index),
     ]
     dominated = _above(owned, DOMINATED) and not piled
@@ -271,8 +278,8 @@ def _modes(reward: _Reward, spec: AuditSpec) -> Part:
         "SCORE.MULTIMODAL",
         "info",
         f"the values of {reward.name} have more than one mode ({found.method}, {found.n} values, p {found.p:.3g})",
-        f"several criteria, sources or scales may be mixed: {UNCLEAR.removeprefix('the ')}, some of each mode; "
-        "break agreement down by strata",
+        "several criteria, sources or scales may be mixed: read samples of each mode one by one, and break agreement "
+        "down by strata",
         p,
     )
     return lines, [finding]
@@ -369,8 +376,8 @@ def _density(reward: _Reward, scored: Evidence, spec: AuditSpec) -> Part:
 
 
 def _units(groups: np.ndarray, clusters: np.ndarray, spec: AuditSpec) -> np.ndarray | None:
-    """The unit of independence of samples in groups: the groups where samples are declared independent, clusters where
-    groups lie in them; None where groups cross them, which leaves no interval to give."""
+    """The unit of independence of samples in groups: the groups where samples are declared independent, clusters
+    where groups lie in them; None where groups cross them, which leaves no interval to give."""
     if spec.cluster_by == NO_CLUSTERS:
         return groups
     pairs = {(group, cluster) for group, cluster in zip(groups, clusters, strict=True)}

@@ -1,7 +1,7 @@
 """Whether a scorer has moved: the same fixed items scored twice.
 
-The items must be the same texts. Rewards of what a policy writes at two of its steps differ because the policy does,
-and say nothing of the scorer.
+The items must be the same texts. Rewards of what a policy writes at two of its steps differ because the policy
+does, and say nothing of the scorer.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Drift:
     shift_test: SignFlip
     """Whether chance could make that mean, exchanging the scorings of whole clusters."""
     changed: Estimate
-    """Share of items whose score is not exactly the same, in [0, 1]. 0 for a scorer that is fixed and deterministic."""
+    """Share of items whose score is not exactly the same, in [0, 1]; 0 for a fixed, deterministic scorer."""
     distributions: Test
-    """`statistic` is the distance of Kolmogorov and Smirnov, the largest gap between the two distribution functions, in
-    [0, 1]. It sees a spread that changed about an equal mean."""
+    """`statistic` is the distance of Kolmogorov and Smirnov, the largest gap between the two distribution
+    functions, in [0, 1]. It sees a spread that changed about an equal mean."""
 
 
 def drift(
@@ -48,7 +48,7 @@ def drift(
 ) -> Drift:
     """Compare two scorings of the same items.
 
-    Both tests take the scorings of a cluster as exchangeable where the scorer did not move, which noise of the scorer
+    Both tests take the scorings of a cluster as exchangeable where the scorer did not move, which its noise
     allows: p = (b + 1)/(B + 1) over random exchanges, of the mean exact where few clusters moved.
 
     Args:
