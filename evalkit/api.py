@@ -400,7 +400,8 @@ def audit_reward(
         said, of_scores = scoring.scores, scoring.digest
     of_labels = read if read and source == Path(labels) else audits.read_columns(Path(labels), columns or {})
     human = audits.labels_of(of_labels, contract.label, annotators, about, categorical=contract.categorical)
-    evidence = audits.gather(said, human, contract)
+    dimensions = audits.dimensions_of(of_labels, contract.dimensions, annotators, about)
+    evidence = audits.gather(said, human, contract, dimensions)
     inputs = {"scores": of_scores, "labels": audits.file_digest(Path(labels))}
     inputs["columns"] = audits.mapping_digest(columns or {}, annotators)
     if scoring is None:

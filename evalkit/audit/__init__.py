@@ -9,6 +9,7 @@ from evalkit.audit.findings import SEVERITIES, Finding, Severity
 from evalkit.audit.inputs import (
     Columns,
     Scores,
+    dimensions_of,
     file_digest,
     labels_of,
     mapping_digest,
@@ -61,6 +62,7 @@ __all__ = [
     "audit_pairs",
     "audit_digest",
     "audit_json",
+    "dimensions_of",
     "evidence_frame",
     "freeze_audit",
     "gather",

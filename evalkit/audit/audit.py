@@ -25,12 +25,15 @@ from evalkit.audit.agreement import (
     weighted_kappas,
 )
 from evalkit.audit.calibration import calibration
+from evalkit.audit.components import components
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.human_scale import human_scale
 from evalkit.audit.intervals import decisive, few_clusters
+from evalkit.audit.length import length
 from evalkit.audit.people import people
 from evalkit.audit.repeats import repeated_scores
+from evalkit.audit.shape import shape
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
 from evalkit.audit.verdict import Verdict, decide
 from evalkit.errors import BadInput
@@ -131,8 +134,13 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         ):
             sections[name], found = part(scored, spec)
             findings += found
-        sections["components"] = components(scored, spec)
+        sections["length"], found = length(evidence.only(evidence.scored), spec)
+        findings += found
+        sections["components"], found = components(evidence.only(evidence.scored), spec)
+        findings += found
         findings += direction(scored, spec)
+        sections["shape"], found = shape(evidence, spec)
+        findings += found
     sections["people"], found = people(scored, spec)
     findings += found
     for name, section in (("calibration", calibration), ("human scale", human_scale), ("against", against)):
@@ -237,19 +245,6 @@ def direction(evidence: Evidence, spec: AuditSpec) -> list[Finding]:
             found,
         )
     ]
-
-
-def components(evidence: Evidence, spec: AuditSpec) -> list[Line]:
-    """The registered statistic of every further component that the spec names."""
-    lines = []
-    for name in spec.components:
-        known = np.isfinite(evidence.components[name])
-        part = replace(evidence.only(known), reward=evidence.components[name][known])
-        line = agreement(part, spec, spec.statistic, spec.level)
-        lines.append(
-            replace(line, name=f"{name}: {line.name}", rules=f"{int(np.count_nonzero(~known))} without a value")
-        )
-    return lines
 
 
 def reading_list(evidence: Evidence, spec: AuditSpec) -> list[Reading]:

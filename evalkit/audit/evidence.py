@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -79,6 +79,10 @@ class Evidence:
     """What the reward said in each order found: verdicts as answers, None where there is none; for numbers NaN."""
     repeats: FloatArray | None = None
     """Shape (samples, repeats), repeated scores of the reward in its first order, NaN where missing; None without."""
+    dimensions: dict[str, FloatArray] = field(default_factory=dict)
+    """Further human dimensions, annotators as one; NaN where there is no label."""
+    repeat_names: tuple[str, ...] = ()
+    """What the table calls each repeat; empty where `repeats` is None."""
     unlabelled: Unlabelled | None = None
     """Scored samples that nobody labelled; `only` leaves them as they are."""
 
@@ -102,11 +106,18 @@ class Evidence:
             status=self.status[rows],
             by_order={name: values[rows] for name, values in self.by_order.items()},
             repeats=None if self.repeats is None else self.repeats[rows],
+            dimensions={name: values[rows] for name, values in self.dimensions.items()},
         )
 
 
-def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
+def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str, Labels] | None = None) -> Evidence:
     """Join scores to labels by sample id.
+
+    Args:
+        scores: what scorers said.
+        labels: the overall label.
+        spec: the audit's contract.
+        further: labels of the other dimensions that the spec names.
 
     Raises:
         BadInput: no sample in common, a needed column in neither file, files that disagree on a sample, or a sample
@@ -115,7 +126,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
     scores, several = combined(scores, spec)
     at = {key: i for i, key in enumerate(scores.sample_ids)}
     findings = [*_duplicates(scores, labels)]
-    human, unread = _aggregate(labels, spec)
+    human, unread = _aggregate(labels, spec, spec.label)
     gold = [i for i, value in enumerate(human) if value is not None]
     if not gold:
         raise BadInput(f"{labels.source}: no sample has a usable label {spec.label}; is it the right column?")
@@ -148,6 +159,8 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
         truncated=0 if outcomes is None else int(np.count_nonzero((outcomes == "truncated") & (status == OK))),
         duplicates=len(scores.duplicates) + len(labels.duplicates),
     )
+    for name, of in {spec.label: labels, **(further or {})}.items():
+        findings += _unparsable(of, name)
     findings += _coverage(ledger, spec, scores, labels, gold, place, unread)
     ratings = np.array([labels.ratings[i] for i in gold], dtype=object).reshape(len(gold), len(labels.annotators))
     return Evidence(
@@ -158,7 +171,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
         annotators=labels.annotators,
         clusters=_clusters(spec, columns, [labels.sample_ids[i] for i in gold], labels),
         columns=columns,
-        lengths=_lengths(columns),
+        lengths=_lengths(columns, scores, labels, gold, place),
         components=components,
         status=status,
         ledger=ledger,
@@ -168,6 +181,8 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec) -> Evidence:
             for name, said in several.by_order.items()
         },
         repeats=None if several.repeats is None else _rows_of(several.repeats, place),
+        dimensions=_dimensions(further or {}, spec, [labels.sample_ids[i] for i in gold]),
+        repeat_names=several.repeat_names,
         unlabelled=unlabelled_of(scores, labels, spec),
     )
 
@@ -233,9 +248,20 @@ def _clusters(spec: AuditSpec, columns: dict[str, Strings], ids: list[str], labe
     return np.array([str(value) for value in found], dtype=object)
 
 
-def _lengths(columns: dict[str, Strings]) -> FloatArray | None:
+def _lengths(
+    columns: dict[str, Strings], scores: Scores, labels: Labels, gold: Sequence[int], place: Sequence[int | None]
+) -> FloatArray | None:
     if "length" in columns:
-        return _array([number_of(cell)[0] for cell in columns["length"]], categorical=False)
+        lengths = _array([number_of(cell)[0] for cell in columns["length"]], categorical=False)
+        for i in np.flatnonzero(lengths < 0)[:1].tolist():
+            j = place[i] if "length" in scores.about else None
+            at = (
+                f"{labels.source}, row {labels.rows[gold[i]]}"
+                if j is None
+                else f"{scores.source}, row {scores.rows[j]}"
+            )
+            raise BadInput(f"{at}, field length: {lengths[i]:g} is negative; give characters, words or tokens")
+        return lengths
     if "text" in columns:
         return np.array([len(str(text)) if text is not None else np.nan for text in columns["text"]], dtype=np.float64)
     return None
@@ -249,8 +275,19 @@ def _array(values: Sequence[Any], categorical: bool) -> NDArray[Any]:
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _aggregate(labels: Labels, spec: AuditSpec) -> tuple[list[Any], int]:
-    """One label per sample, None where there is none, and how many samples annotators are tied on."""
+def _dimensions(further: Mapping[str, Labels], spec: AuditSpec, ids: Sequence[str]) -> dict[str, FloatArray]:
+    """The other dimensions, on their own scales, of the samples that have an overall label."""
+    found = {}
+    for name, labels in further.items():
+        values = dict(zip(labels.sample_ids, _aggregate(labels, spec, name)[0], strict=True))
+        found[name] = _array([values.get(key) for key in ids], categorical=False)
+        if not np.isfinite(found[name]).any():
+            raise BadInput(f"{labels.source}: no sample has a usable label {name}; is it the right column?")
+    return found
+
+
+def _aggregate(labels: Labels, spec: AuditSpec, name: str) -> tuple[list[Any], int]:
+    """One label of this name per sample, None where there is none, and how many samples annotators are tied on."""
     if spec.categorical and spec.labels:
         _check_vocabulary(labels, spec)
     found: list[Any] = []
@@ -266,9 +303,9 @@ def _aggregate(labels: Labels, spec: AuditSpec) -> tuple[list[Any], int]:
             found.append(None if split else counts[0][0])
         else:
             found.append(float(np.mean(given) if spec.annotators == "mean" else np.median(given)))
-    scale = spec.scales.get(spec.label)
+    scale = spec.scales.get(name)
     if scale is not None and not spec.categorical:
-        _check_label_scale(found, labels, spec.label, scale)
+        _check_label_scale(found, labels, name, scale)
         if not scale.higher_is_better:
             found = [None if value is None else -value for value in found]
     return found, tied
@@ -350,6 +387,20 @@ def _duplicates(scores: Scores, labels: Labels) -> list[Finding]:
     ]
 
 
+def _unparsable(labels: Labels, name: str) -> list[Finding]:
+    if not labels.unparsed:
+        return []
+    return [
+        Finding(
+            "GOLD.UNPARSABLE",
+            "warning",
+            f"{len(labels.unparsed)} cells of {name} in {labels.source} are no number and count as no label",
+            "correct the cells, or leave them empty",
+            evidence=rows_named(labels.source, labels.unparsed),
+        )
+    ]
+
+
 def _coverage(
     ledger: Ledger,
     spec: AuditSpec,
@@ -360,16 +411,6 @@ def _coverage(
     tied: int,
 ) -> list[Finding]:
     findings = []
-    if labels.unparsed:
-        findings.append(
-            Finding(
-                "GOLD.UNPARSABLE",
-                "warning",
-                f"{len(labels.unparsed)} cells of {spec.label} in {labels.source} are no number and count as no label",
-                "correct the cells, or leave them empty",
-                evidence=rows_named(labels.source, labels.unparsed),
-            )
-        )
     if tied:
         findings.append(
             Finding(

@@ -271,6 +271,26 @@ def labels_of(
     return _labels(columns, ids, entries, extra, categorical)
 
 
+def dimensions_of(
+    columns: Columns, names: Sequence[str], annotators: Sequence[str], about: Sequence[str]
+) -> dict[str, Labels]:
+    """Further dimensions of the labels: columns of their own, or rows of a long table that name them.
+
+    Raises:
+        BadInput: no such dimension, labels in a column per annotator, which hold one dimension only, or as `labels_of`.
+    """
+    for name in names:
+        if columns.has("dimension") and columns.has("value"):
+            continue
+        if annotators and not columns.has(name):
+            raise BadInput(
+                f"{columns.source}: the columns {', '.join(annotators)} hold one dimension, and component_labels asks "
+                f"for {name}; give it a column, or a long table with annotator_id, dimension and value"
+            )
+        columns.get(name)
+    return {name: labels_of(columns, name, (), about, categorical=False) for name in names}
+
+
 NOT_ABOUT = ("sample_id", "component", "status", "order", "repeat", "annotator_id", "dimension", "value")
 
 

@@ -17,10 +17,10 @@ from evalkit.audit.agreement import UNPARSED, Line, agreement, vocabulary
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import MOST_EVIDENCE, Finding
 from evalkit.audit.inputs import number_of
+from evalkit.audit.length import preference_lines, verbosity
 from evalkit.audit.spec import AuditSpec
 from evalkit.stats import (
     Estimate,
-    LengthPreference,
     cluster_mean,
     cohen_kappa,
     discordant_pairs,
@@ -62,11 +62,11 @@ def panel(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding
         findings += _constant([order.said for order in orders], evidence)
     else:
         findings += _constant([evidence.reward], evidence)
-    found_lines, found = verbosity(evidence, spec)
+    found_lines, found = _length(evidence, spec)
     return lines + found_lines, findings + found
 
 
-def verbosity(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
+def _length(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
     """How often judge and humans prefer the longer answer, on pairs whose two lengths are given."""
     if not {"length_a", "length_b"} <= set(evidence.columns) or not spec.orders:
         return [], []
@@ -77,24 +77,13 @@ def verbosity(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Fin
     ]
     known = np.isfinite(lengths[0]) & np.isfinite(lengths[1])
     judged = np.mean([_outcomes(said, a, b) for said in evidence.by_order.values() or [evidence.reward]], axis=0)
-    found: LengthPreference = length_preference(
+    found = length_preference(
         _outcomes(evidence.human, a, b)[known], judged[known], lengths[0][known], lengths[1][known],
         evidence.clusters[known], level=spec.confidence,
     )  # fmt: skip
     rules = f"{int(np.count_nonzero(~known))} pairs without two lengths left out"
-    lines = [
-        Line("judge prefers the longer", "pairs", rules, found.reward),
-        Line("humans prefer the longer", "pairs", rules, found.human),
-        Line("judge − humans", "pairs both decide", rules, found.difference),
-    ]
-    if found.difference.value is None or found.difference.low is None or found.difference.low <= 0:
-        return lines, []
-    statement = (
-        f"the judge prefers the longer answer {found.difference.value:.3f} more often than humans do on the same "
-        f"{found.difference.n} pairs"
-    )
     mend = "ask for brevity in the judge's prompt, or control for length; then audit again"
-    return lines, [Finding("BIAS.VERBOSITY", "warning", statement, mend, found.difference)]
+    return preference_lines(found, "judge", "pairs", rules), verbosity(found, "the judge", mend)
 
 
 def _outcomes(verdicts: NDArray[Any], a: str, b: str) -> NDArray[np.float64]:

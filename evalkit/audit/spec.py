@@ -125,6 +125,10 @@ class AuditSpec(Section):
     """Numeric columns to hold constant in a partial correlation, such as length."""
     components: tuple[Text, ...] = ()
     """Further components of the scores to hold against the label."""
+    total: dict[Text, Number] = Field(default_factory=dict)
+    """Component → weight: the reward is declared to be this weighted sum, in the units of the scores as they are."""
+    component_labels: dict[Text, Text] = Field(default_factory=dict)
+    """Component → the human dimension that it is held against besides the overall label, where labels have more."""
     against: Text = ""
     """Another component of the same scores, or judge of the same verdicts, that the reward is compared with on the
     samples that both score; empty for none."""
@@ -161,6 +165,7 @@ class AuditSpec(Section):
         if self.missing == "worst" and self.statistic not in OF_LABELS and self.reward not in self.scales:
             raise ValueError(f"missing worst needs the range of {self.reward} in scales")
         self._check_orders()
+        self._check_components()
         self._check_meaning()
         if self.against == self.reward:
             raise ValueError(f"against {self.against} is the reward itself; name another component")
@@ -168,6 +173,23 @@ class AuditSpec(Section):
             if len(set(getattr(self, field))) != len(getattr(self, field)):
                 raise ValueError(f"{field} lists a name twice; keep one")
         return self
+
+    def _check_components(self) -> None:
+        if self.categorical and (self.total or self.component_labels):
+            field = "total" if self.total else "component_labels"
+            raise ValueError(f"{field} is for numbers, and statistic {self.statistic} takes labels; leave it out")
+        if self.reward in self.total:
+            raise ValueError(f"total names the reward itself; name the components that {self.reward} is the sum of")
+        for name, weight in self.total.items():
+            if weight == 0:
+                raise ValueError(f"total gives {name} weight 0; leave it out, and name it under components to see it")
+        for name, dimension in self.component_labels.items():
+            if name not in (*self.total, *self.components):
+                raise ValueError(f"component_labels names {name}, which is in neither total nor components; add it")
+            if dimension == self.label:
+                raise ValueError(
+                    f"component_labels holds {name} against {dimension}, the overall label, which all are; leave it out"
+                )
 
     def _check_meaning(self) -> None:
         if self.reward_means is not None and self.categorical:
@@ -210,7 +232,12 @@ class AuditSpec(Section):
     @property
     def further(self) -> tuple[str, ...]:
         """Names in the scores that the audit reads besides the reward."""
-        return tuple(dict.fromkeys([*self.components, *([self.against] if self.against else [])]))
+        return tuple(dict.fromkeys([*self.total, *self.components, *([self.against] if self.against else [])]))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names in the labels that the audit reads besides the overall label."""
+        return tuple(dict.fromkeys(self.component_labels.values()))
 
     @property
     def categorical(self) -> bool:

@@ -65,6 +65,8 @@ def evidence_frame(result: Audit) -> pl.DataFrame:
     for name, numbers in found.components.items():
         columns[f"component.{name}"] = _texts(numbers) if text else _numbers(numbers)
         kinds[f"component.{name}"] = pl.String if text else pl.Float64
+    for name, numbers in found.dimensions.items():
+        columns[f"label.{name}"], kinds[f"label.{name}"] = _numbers(numbers), pl.Float64
     for name, said in found.by_order.items():
         columns[f"order.{name}"] = _texts(said) if text else _numbers(said)
         kinds[f"order.{name}"] = pl.String if text else pl.Float64

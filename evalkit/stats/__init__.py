@@ -21,7 +21,16 @@ from evalkit.stats.calibration import (
 )
 from evalkit.stats.ceiling import Aggregate, Ceiling, HeldOut, accuracy, aggregate_labels, leave_one_annotator_out
 from evalkit.stats.comparing import Test, adjust, mcnemar, perm_both, williams
-from evalkit.stats.components import MissingShift, drop_one, missing_shifts, shapley, variance_shares, weighted_total
+from evalkit.stats.components import (
+    MissingShift,
+    Ownership,
+    drop_one,
+    group_ownership,
+    missing_shifts,
+    shapley,
+    variance_shares,
+    weighted_total,
+)
 from evalkit.stats.conflicts import (
     Conflicts,
     Saturation,
@@ -38,17 +47,25 @@ from evalkit.stats.corrected import (
     rogan_gladen,
 )
 from evalkit.stats.correlation import correlation, correlation_difference, influence, partial_correlation
-from evalkit.stats.differences import auc_difference, grouped_difference, ordering_difference, within_difference
+from evalkit.stats.differences import (
+    auc_difference,
+    grouped_difference,
+    mean_difference,
+    ordering_difference,
+    within_difference,
+)
 from evalkit.stats.drift import Drift, drift
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.groups import GroupShares, design_effect, group_shares
 from evalkit.stats.kappa import Classification, ClassScores, classification, cohen_kappa, unshared_labels
 from evalkit.stats.length import (
     Control,
+    Explained,
     LengthPreference,
     Matched,
     controlled_preference,
     controlled_win_rate,
+    length_explains,
     length_preference,
     matched_by_length,
 )
@@ -61,6 +78,7 @@ from evalkit.stats.levels import (
     TopShare,
     covariance_shares,
     grouped_correlation,
+    rank_deviations,
     restricted,
     sign_reversed,
     stratified_correlation,
@@ -137,12 +155,14 @@ __all__ = [
     "Ceiling",
     "Conflicts",
     "Control",
+    "Explained",
     "CrossFitted",
     "HeldOut",
     "Isotonic",
     "LengthPreference",
     "Matched",
     "MissingShift",
+    "Ownership",
     "Modality",
     "PredictionPowered",
     "ProbabilityCalibration",
@@ -166,7 +186,11 @@ __all__ = [
     "fit_isotonic",
     "fit_temperature",
     "leave_one_annotator_out",
+    "group_ownership",
+    "length_explains",
     "length_preference",
+    "mean_difference",
+    "rank_deviations",
     "matched_by_length",
     "missing_shifts",
     "monotone_violation",

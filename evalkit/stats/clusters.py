@@ -51,6 +51,21 @@ def clusters_of(labels: ArrayLike, n: int) -> Clusters:
     return Clusters(codes, distinct.size)
 
 
+def joined(first: Clusters, second: Clusters) -> Clusters:
+    """The finest clusters in which those of both stay whole: observations that share either are together.
+
+    Where prompts lie inside clusters these are the clusters; where every sample was said to be its own, the prompts.
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    size = first.count + second.count
+    edges = coo_array((np.ones(first.codes.size), (first.codes, first.count + second.codes)), shape=(size, size))
+    part = connected_components(edges, directed=False)[1][first.codes]
+    distinct, codes = np.unique(part, return_inverse=True)
+    return Clusters(codes, distinct.size)
+
+
 def _from_objects(labels: list[Hashable]) -> Clusters:
     code_of: dict[Hashable, int] = {}
     for label in labels:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
-from evalkit.stats.bootstrap import NO_RNG, Rows, cluster_resamples, from_draws, own_clusters, with_interval
+from evalkit.stats.bootstrap import Rows, own_clusters, with_interval
 from evalkit.stats.ceiling import scores_with_missing
 from evalkit.stats.clusters import Clusters, clusters_of
+from evalkit.stats.correlation import linear_interval
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.means import ROUNDING, cluster_mean
 
@@ -28,14 +29,24 @@ MOST_SHAPLEY = 6
 
 
 @dataclass(frozen=True, slots=True)
+class Ownership:
+    """Who owns the variance within prompts, every prompt alike."""
+
+    shares: dict[str, Estimate]
+    """By component, summing to 1. `n` counts prompts whose total varies."""
+    flat: Estimate
+    """Share of prompts with several items whose total is the same for all of them, in [0, 1]."""
+
+
+@dataclass(frozen=True, slots=True)
 class MissingShift:
     """What a missing component does to a total that is summed without it."""
 
     missing: Estimate
     """Share of items without this component, in [0, 1]."""
-    shift: float | None
-    """−w · mean component in standard deviations of the total, both over complete items; `None` where that deviation is
-    0 or no item is complete."""
+    shift: Estimate
+    """−w · mean component in standard deviations of the total, both over complete items; undefined where that deviation
+    is 0 or fewer than two items are complete."""
     mixed_groups: float | None
     """Share of groups in which some items have it and some do not: there the shift is mistaken for a difference in
     quality. `None` without groups."""
@@ -57,10 +68,10 @@ def variance_shares(
     groups: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
     level: float = 0.95,
-    draws: int = 1000,
-    rng: np.random.Generator | None = None,
 ) -> dict[str, Estimate]:
     """Share of each component in the variance of the total: w_k Cov(c_k, R) / Var R, exact, summing to 1.
+
+    The interval is that of a ratio of moments: CR1 of influence functions over clusters with t(G − 1).
 
     Args:
         components: by name, shape (n,) each, no NaN.
@@ -68,7 +79,7 @@ def variance_shares(
         groups: shape (n,), the prompt of each item, for shares of the variance within prompts; None for the whole.
         clusters: shape (n,), a label per item, in which prompts stay whole; None for the groups, or for items where
             there are none.
-        level, draws, rng: of the percentile bootstrap; no rng, no interval.
+        level: coverage, between 0 and 1.
 
     Returns:
         undefined where the total does not vary.
@@ -81,6 +92,7 @@ def variance_shares(
     n = parts.shape[0]
     check_fraction(level, "level")
     method = "share of the variance of the total"
+    scale = float(np.abs(parts).max(initial=0.0))
     if groups is not None:
         method += " within groups"
         of_groups = clusters_of(groups, n)
@@ -89,24 +101,70 @@ def variance_shares(
         clusters_of_groups(of_groups, units)
     else:
         units = own_clusters(clusters, n)
-    scale = float(np.abs(parts).max(initial=0.0))
-    shares = _shares(parts)
     if n == 0 or parts.sum(axis=1).std() <= ROUNDING * scale:
         where = " within groups" if groups is not None else ""
         nothing = undefined(n, units.count, method, f"the total of {n} items does not vary{where}")
         return dict.fromkeys(components, nothing)
-    drawn = None
-    if rng is not None and units.count > 1:
-        drawn = np.array([_shares(parts[rows]) for rows in cluster_resamples(units, draws, rng)])
+    centred = parts - parts.mean(axis=0)
+    total = centred.sum(axis=1)
+    variance = float(total @ total) / n
     results = {}
-    for k, name in enumerate(components):
-        value = float(shares[k])
-        if drawn is None:
-            why = NO_RNG if rng is None else "one cluster; an interval needs two or more"
-            results[name] = Estimate(value, None, None, n, units.count, method, why)
-        else:
-            results[name] = from_draws(value, drawn[:, k], n=n, n_clusters=units.count, method=method, level=level)
+    for part, name in zip(centred.T, components, strict=True):
+        share = float(part @ total) / n / variance
+        moves = (part - share * total) * total / variance
+        results[name] = linear_interval(share, moves, units, method, level, bounds=(-math.inf, math.inf))
     return results
+
+
+def group_ownership(
+    components: Mapping[str, ArrayLike],
+    weights: Mapping[str, float],
+    groups: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    level: float = 0.95,
+) -> Ownership:
+    """Mean over prompts of each component's share in the prompt's own variance of the total.
+
+    A trainer that divides by the standard deviation of a prompt's rewards (GRPO) gives every prompt whose total varies
+    the same weight, and so does this mean; `variance_shares` with groups weighs prompts by their variance, as one does
+    that only subtracts the mean.
+
+    Args:
+        components: by name, shape (n,) each, no NaN.
+        weights: by name, one for each component.
+        groups: shape (n,), the prompt of each item.
+        clusters: shape (n,), a label per item, in which prompts stay whole.
+        level: coverage, between 0 and 1.
+
+    Returns:
+        undefined where the total varies in no prompt. Shares of one prompt sum to 1 and are unbounded where components
+        cancel, which the interval then shows.
+
+    Raises:
+        ValueError: as `variance_shares`.
+    """
+    parts = _weighted(components, weights)
+    of_groups = clusters_of(groups, parts.shape[0])
+    units = clusters_of_groups(of_groups, clusters_of(clusters, parts.shape[0]))
+    several = of_groups.sums(np.ones(parts.shape[0])) > 1
+    inside = _within(parts, of_groups)
+    total = inside.sum(axis=1)
+    largest, size = np.zeros(of_groups.count), np.zeros(of_groups.count)
+    np.maximum.at(largest, of_groups.codes, np.abs(total))
+    np.maximum.at(size, of_groups.codes, np.abs(parts).max(axis=1, initial=0.0))
+    moves = several & (largest > ROUNDING * size)
+    method = "mean over groups of the share of the total's variance"
+    shares = {}
+    for part, name in zip(inside.T, components, strict=True):
+        if not moves.any():
+            shares[name] = undefined(0, 0, method, f"the total varies within none of {of_groups.count} groups")
+            continue
+        of_group = of_groups.sums(part * total)[moves] / of_groups.sums(total * total)[moves]
+        estimate = cluster_mean(of_group, units[moves], level=level)
+        shares[name] = replace(estimate, method=f"{method}; {estimate.method}")
+    flat = cluster_mean((~moves[several]).astype(float), units[several], level=level, bounds=(0.0, 1.0))
+    return Ownership(shares, replace(flat, method=f"share of groups, {flat.method}"))
 
 
 def shapley(names: Sequence[str], value: Callable[[frozenset[str]], float]) -> dict[str, float | None]:
@@ -213,10 +271,8 @@ def missing_shifts(
     parts = _weighted(components, weights, missing=True)
     n = parts.shape[0]
     units = clusters_of(clusters, n)
-    complete = parts[~np.isnan(parts).any(axis=1)]
-    spread = float(complete.sum(axis=1).std(ddof=1)) if complete.shape[0] > 1 else 0.0
-    visible = spread > ROUNDING * float(np.abs(complete).max(initial=0.0))
     absent = np.isnan(parts)
+    whole = ~absent.any(axis=1)
     shares = {}
     for k, name in enumerate(components):
         mixed = None
@@ -226,7 +282,7 @@ def missing_shifts(
             mixed = float(np.mean((share > 0) & (share < 1)))
         shares[name] = MissingShift(
             cluster_mean(absent[:, k].astype(float), units.codes, level=level, bounds=(0.0, 1.0)),
-            -float(complete[:, k].mean()) / spread if visible else None,
+            _shift(parts[whole], k, clusters_of(units.codes[whole], int(np.count_nonzero(whole))), level),
             mixed,
         )
     return shares
@@ -268,10 +324,14 @@ def _within(parts: FloatArray, groups: Clusters) -> FloatArray:
     return np.asarray(parts - means[groups.codes])
 
 
-def _shares(parts: FloatArray) -> FloatArray:
-    if parts.shape[0] == 0:
-        return np.full(parts.shape[1], np.nan)
-    centred = parts - parts.mean(axis=0)
-    total = centred.sum(axis=1)
-    variance = float(total @ total)
-    return np.asarray(centred.T @ total / variance) if variance > 0 else np.full(parts.shape[1], np.nan)
+def _shift(parts: FloatArray, k: int, units: Clusters, level: float) -> Estimate:
+    n, method = parts.shape[0], "−mean of the weighted component in standard deviations of the total"
+    if n < 2:
+        return undefined(n, units.count, method, f"{n} item{'s' if n != 1 else ''} with every component")
+    part, total = parts[:, k], parts.sum(axis=1) - parts.sum(axis=1).mean()
+    spread = float(total.std(ddof=1))
+    if spread <= ROUNDING * float(np.abs(parts).max()):
+        return undefined(n, units.count, method, f"the total of {n} items does not vary")
+    mean = float(part.mean())
+    moves = -(part - mean) / spread + mean / 2 * (total**2 - np.mean(total**2)) / spread**3
+    return linear_interval(-mean / spread, moves, units, method, level, bounds=(-math.inf, math.inf))

@@ -155,21 +155,34 @@ def partial_correlation(
         ValueError: as `correlation`; controls of another length.
     """
     first, second = two(x, y)
-    z: FloatArray = np.asarray(controls, dtype=np.float64)
-    z = z[:, None] if z.ndim == 1 else z
-    if z.ndim != 2 or z.shape[0] != first.size:
-        raise ValueError(f"controls: expected shape ({first.size}, k), found {z.shape}")
-    if not np.isfinite(z).all():
-        raise ValueError("controls: NaN or infinite values; drop and count them first")
+    z = _controls(controls, first.size)
+    groups, k = clusters_of(clusters, first.size), z.shape[1]
+    method = f"partial {NAMES[kind]} given {k} control{'s' if k > 1 else ''}"
+    value, moves, why = partial_influence(first, second, z, kind=kind)
+    if value is None:
+        return undefined(first.size, groups.count, method, why)
+    return interval_of(value, moves, groups, method, level)
+
+
+def partial_influence(
+    x: ArrayLike, y: ArrayLike, controls: ArrayLike, *, kind: Literal["pearson", "spearman"]
+) -> tuple[float | None, FloatArray, str]:
+    """As `influence`, of the partial correlation; the factor that counts the controls is in the influence.
+
+    Raises:
+        ValueError: as `partial_correlation`.
+    """
+    first, second = two(x, y)
+    z = _controls(controls, first.size)
     if kind not in ("pearson", "spearman"):
         raise ValueError(f"kind: {kind!r} is neither pearson nor spearman")
-    groups, k, n = clusters_of(clusters, first.size), z.shape[1], first.size
-    method = f"partial {NAMES[kind]} given {k} control{'s' if k > 1 else ''}"
+    k, n = z.shape[1], first.size
+    nothing = np.full(n, math.nan)
     if n < k + 3:
-        return undefined(n, groups.count, method, f"{n} observations are too few for {k} controls")
+        return None, nothing, f"{n} observations are too few for {k} controls"
     why = _constant(first, second)
     if why:
-        return undefined(n, groups.count, method, why)
+        return None, nothing, why
     ranked = kind == "spearman"
     u, v = (mid_ranks(first) / n, mid_ranks(second) / n) if ranked else (_scaled(first), _scaled(second))
     w = np.column_stack([mid_ranks(c) / n if ranked else _scaled(c) for c in z.T]) if k else z
@@ -179,13 +192,22 @@ def partial_correlation(
     rest_u, rest_v = u - w @ slope[:, 0], v - w @ slope[:, 1]
     if _vanishes(rest_u, u) or _vanishes(rest_v, v):
         left = "x" if _vanishes(rest_u, u) else "y"
-        return undefined(n, groups.count, method, f"the controls determine {left}; nothing of it is left")
+        return None, nothing, f"the controls determine {left}; nothing of it is left"
     through_u = _rank_shifts(first, z, slope[:, 0]) if ranked else _no_shift
     through_v = _rank_shifts(second, z, slope[:, 1]) if ranked else _no_shift
     cross = through_u(rest_v) + through_v(rest_u)
     value, moves = _moment_ratio(rest_u, rest_v, cross, 2 * through_u(rest_u), 2 * through_v(rest_v))
-    moves = moves * math.sqrt((n - 1) / (n - k - 1))
-    return interval_of(value, moves, groups, method, level)
+    return value, moves * math.sqrt((n - 1) / (n - k - 1)), ""
+
+
+def _controls(controls: ArrayLike, n: int) -> FloatArray:
+    z: FloatArray = np.asarray(controls, dtype=np.float64)
+    z = z[:, None] if z.ndim == 1 else z
+    if z.ndim != 2 or z.shape[0] != n:
+        raise ValueError(f"controls: expected shape ({n}, k), found {z.shape}")
+    if not np.isfinite(z).all():
+        raise ValueError("controls: NaN or infinite values; drop and count them first")
+    return z
 
 
 def linear_interval(
@@ -227,7 +249,7 @@ def _error(moves: FloatArray, groups: Clusters) -> tuple[float, str]:
     """CR1 standard error, or why there is none."""
     g = groups.count
     if g < 3:
-        return math.nan, f"{g} cluster{'s' if g != 1 else ''}; an interval of a correlation needs three or more"
+        return math.nan, f"{g} cluster{'s' if g != 1 else ''}; this interval needs three or more"
     sums = groups.sums(moves)
     error = math.sqrt(g / (g - 1) * float(sums @ sums)) / moves.size
     if error <= ROUNDING:

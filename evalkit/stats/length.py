@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +18,28 @@ from scipy.special import expit
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
 from evalkit.stats.clusters import clusters_of
+from evalkit.stats.correlation import (
+    NAMES,
+    correlation,
+    influence,
+    linear_interval,
+    partial_correlation,
+    partial_influence,
+)
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.logistic import logistic_fit
 from evalkit.stats.means import cluster_mean
 from evalkit.stats.paired import paired_difference
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An agreement alone, and with length held fixed."""
+
+    alone: Estimate
+    held: Estimate
+    past_half: Estimate
+    """Half of `alone` − `held`, paired, −1.5 to 1.5: above 0 more than half of an agreement goes with length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +74,48 @@ class Matched:
     apart: Estimate
     coverage: float | None
     """Share of pairs that match, in [0, 1]; `None` without pairs."""
+
+
+def length_explains(
+    x: ArrayLike,
+    y: ArrayLike,
+    lengths: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    kind: Literal["pearson", "spearman"],
+    level: float = 0.95,
+) -> Explained:
+    """How much of an agreement goes when length is held fixed.
+
+    Args:
+        x, y: shape (n,), reward and human label; or what each differs by within prompts.
+        lengths: shape (n,), the same of the length.
+        clusters: shape (n,), a label per observation.
+        kind: of the correlation and the partial correlation.
+        level: coverage, between 0 and 1.
+
+    Returns:
+        `past_half` is undefined where one of the two correlations is; its error is that of the difference of influence
+        functions.
+
+    Raises:
+        ValueError: as `partial_correlation`.
+    """
+    groups = clusters_of(clusters, finite_vector(x, "x").size)
+    alone, moves_alone, why = influence(x, y, kind=kind)
+    held, moves_held, why_held = partial_influence(x, y, lengths, kind=kind)
+    method = f"half of {NAMES[kind]} less the partial one given length"
+    if alone is None or held is None:
+        past_half = undefined(groups.codes.size, groups.count, method, why or why_held)
+    else:
+        past_half = linear_interval(
+            alone / 2 - held, moves_alone / 2 - moves_held, groups, method, level, bounds=(-1.5, 1.5)
+        )
+    return Explained(
+        correlation(x, y, groups.codes, kind=kind, level=level),
+        partial_correlation(x, y, lengths, groups.codes, kind=kind, level=level),
+        past_half,
+    )
 
 
 def length_preference(

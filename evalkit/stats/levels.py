@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, stdtr, stdtrit
 
-from evalkit.stats.arrays import FloatArray, check_fraction
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
 from evalkit.stats.comparing import Test, adjust
 from evalkit.stats.concordance import mid_ranks
@@ -151,7 +151,7 @@ def grouped_correlation(
         raise ValueError(f"weights: {weights!r} is neither equal nor size")
     cells, units = clusters_of(groups, first.size), clusters_of(clusters, first.size)
     method = f"mean over groups of {NAMES[kind]}, {'equal weights' if weights == 'equal' else 'weights by group size'}"
-    values, causes = _by_group(first, second, cells, kind)
+    values, causes = by_group(first, second, cells, kind)
     sizes = np.bincount(cells.codes, minlength=cells.count).astype(np.float64)
     if without == "zero":
         method = f"{method}, constant groups as 0"
@@ -221,6 +221,19 @@ def within_correlation(
         return undefined(first.size, units.count, method, f"{' and '.join(constant)} constant within every group")
     value, moves = from_moments(u, v)
     return interval_of(value, moves, units, method, level)
+
+
+def rank_deviations(values: ArrayLike, groups: ArrayLike) -> FloatArray:
+    """Mid-ranks within each group over its size, less the group's mean; 0 where the group is constant.
+
+    Pearson's r of two of these is the Spearman correlation of `within_correlation`.
+
+    Raises:
+        ValueError: NaN or infinite values, or a missing label.
+    """
+    vector = finite_vector(values, "values")
+    cells = clusters_of(groups, vector.size)
+    return _deviations(_ranks_within(vector, cells), cells)
 
 
 def system_correlation(
@@ -393,7 +406,7 @@ def _members(cells: Clusters) -> list[NDArray[np.intp]]:
     return np.split(order, np.cumsum(np.bincount(cells.codes, minlength=cells.count))[:-1])
 
 
-def _by_group(x: FloatArray, y: FloatArray, cells: Clusters, kind: Kind) -> tuple[FloatArray, dict[str, int]]:
+def by_group(x: FloatArray, y: FloatArray, cells: Clusters, kind: Kind) -> tuple[FloatArray, dict[str, int]]:
     """The correlation within each group, NaN where it has none, and how many have none by cause."""
     single = np.bincount(cells.codes, minlength=cells.count) < 2
     flat_x, flat_y = (_extreme(v, cells, np.maximum) == _extreme(v, cells, np.minimum) for v in (x, y))

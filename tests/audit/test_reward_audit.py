@@ -137,7 +137,8 @@ def test_most_groups_without_a_correlation_are_a_finding(desk: Desk) -> None:
 def test_a_constant_reward_is_undefined_and_cannot_tell(desk: Desk) -> None:
     result = run(desk, np.ones(N))
     assert (result.verdict.word, result.registered.estimate.value) == ("cannot tell", None)
-    assert "x is constant" in result.verdict.rule
+    assert result.verdict.rule == "blocking: SCORE.ALL_ONE"
+    assert result.registered.estimate.why == "x is constant"
 
 
 @pytest.mark.parametrize("shape", ["jsonl", "parquet", "long", "annotators", "long labels"])
@@ -194,6 +195,14 @@ def test_a_mistake_is_one_line_with_its_mend(desk: Desk, change: dict[str, Any],
 def test_a_column_the_spec_needs_is_named(desk: Desk) -> None:
     with pytest.raises(BadInput, match=r"no column dialogue, which the audit spec needs"):
         run(desk, cluster_by="dialogue")
+
+
+@pytest.mark.parametrize("statistic", ["spearman", "ordering_accuracy", "acc_eq"])
+def test_groups_that_clusters_cut_have_no_error_within_and_the_mend_is_named(desk: Desk, statistic: str) -> None:
+    scores = desk.table("s.csv", ["sample_id", "item_id", "reward"], [(i, i // 4, GOOD[i]) for i in range(N)])
+    labels = desk.table("l.csv", ["sample_id", "label"], enumerate(HUMAN))
+    with pytest.raises(BadInput, match=r"samples of one item_id lie in several clusters.*freeze cluster_by: item_id"):
+        audit_reward(scores, labels, desk.spec(statistic=statistic, level="within"))
 
 
 def test_files_that_disagree_on_a_sample_are_named_by_row(desk: Desk) -> None:

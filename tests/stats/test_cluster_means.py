@@ -18,6 +18,7 @@ from evalkit.stats import (
     independent_standard_error,
     undefined,
 )
+from evalkit.stats.clusters import clusters_of, joined
 
 numbers = st.floats(-100, 100).map(lambda x: round(x, 3))
 observations = st.lists(st.tuples(numbers, st.integers(0, 6)), min_size=1, max_size=40)
@@ -219,3 +220,12 @@ def test_the_interval_covers_the_mean_of_clustered_data() -> None:
         assert estimate.high is not None
         covered += estimate.low <= 0 <= estimate.high
     assert 930 <= covered <= 970  # 950 ± 3 binomial standard errors
+
+
+def test_joined_clusters_keep_both_whole_and_no_more() -> None:
+    prompts = clusters_of(["a", "a", "b", "b", "c", "c"], 6)
+    assert joined(clusters_of(range(6), 6), prompts).codes.tolist() == [0, 0, 1, 1, 2, 2]  # every sample its own
+    assert joined(clusters_of([1, 1, 1, 1, 2, 2], 6), prompts).codes.tolist() == [0, 0, 0, 0, 1, 1]  # nested
+    assert joined(clusters_of([1, 2, 2, 3, 4, 4], 6), prompts).codes.tolist() == [0, 0, 0, 0, 1, 1]  # a chain
+    chain = joined(clusters_of(np.arange(100) // 2, 100), clusters_of((np.arange(100) + 1) // 2, 100))
+    assert chain.count == 1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.stats import drop_one, missing_shifts, shapley, variance_shares, weighted_total
+from evalkit.stats import drop_one, group_ownership, missing_shifts, shapley, variance_shares, weighted_total
 from tests.stats.shared_data import load
 
 X = np.nan
@@ -56,12 +56,43 @@ def test_who_owns_the_variance_between_prompts_may_own_none_within() -> None:
 def test_the_interval_of_a_share_moves_whole_clusters() -> None:
     parts = planted(1, 60)
     copies = np.repeat(range(60), 4)
-    alone = variance_shares(parts, WEIGHTS, draws=300, rng=np.random.default_rng(0))["format"]
-    again = variance_shares(
-        {k: v[copies] for k, v in parts.items()}, WEIGHTS, clusters=copies, draws=300, rng=np.random.default_rng(0)
-    )["format"]
+    alone = variance_shares(parts, WEIGHTS)["format"]
+    again = variance_shares({k: v[copies] for k, v in parts.items()}, WEIGHTS, clusters=copies)["format"]
     assert alone.low < alone.value < alone.high
-    assert again.half_width == pytest.approx(alone.half_width, rel=0.02)
+    assert (again.low, again.high) == pytest.approx((alone.low, alone.high))
+
+
+def test_the_interval_of_a_share_is_about_that_of_the_cluster_bootstrap() -> None:
+    parts, groups, rng = planted(2, 600), np.repeat(range(150), 4), np.random.default_rng(0)
+    for within in (None, groups):
+        shares = variance_shares(parts, WEIGHTS, groups=within, clusters=groups)
+        drawn = []
+        for _ in range(400):
+            chosen = rng.integers(0, 150, 150)
+            rows = (4 * chosen[:, None] + np.arange(4)).ravel()
+            new = None if within is None else np.repeat(range(150), 4)
+            drawn.append(values(variance_shares({k: v[rows] for k, v in parts.items()}, WEIGHTS, groups=new)))
+        low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+        assert [e.half_width for e in shares.values()] == pytest.approx(list((high - low) / 2), rel=0.2)
+
+
+def test_every_prompt_owns_alike_however_far_its_answers_differ() -> None:
+    # In prompt a all variance is that of x, in b that of y, and b's is a hundred times as large.
+    groups = ["a", "a", "b", "b", "flat", "flat", "alone"]
+    parts = {"x": [0, 1, 3, 3, 0, 0, 7], "y": [2, 2, 0, 10, 1, 1, 1]}
+    ones = {"x": 1, "y": 1}
+    found = group_ownership(parts, ones, groups, groups)
+    assert values(found.shares) == [0.5, 0.5]
+    assert (found.shares["x"].n, found.flat.value, found.flat.n) == (2, pytest.approx(1 / 3), 3)
+    assert variance_shares(parts, ones, groups=groups)["y"].value == pytest.approx(100 / 101)
+    nowhere = group_ownership({"x": [0.1, 0.1, 0.1]}, {"x": 0.3}, ["a", "a", "a"], [1, 1, 1])
+    assert "varies within none" in nowhere.shares["x"].why
+
+
+@given(st.integers(0, 10_000))
+def test_what_prompts_are_owned_by_sums_to_one(seed: int) -> None:
+    found = group_ownership(planted(seed), WEIGHTS, np.repeat(range(40), 5), np.repeat(range(20), 10))
+    assert sum(values(found.shares)) == pytest.approx(1)
 
 
 def test_a_total_that_does_not_vary_has_no_shares() -> None:
@@ -140,11 +171,23 @@ def test_a_component_left_out_of_the_sum_shifts_it() -> None:
     result = missing_shifts(parts, {"right": 2, "format": 1}, groups, groups=groups)
     assert result["right"].missing.value == 0.5
     # Complete: totals 3, 1, 3, so s = 1.1547; mean of 2 · right is 4/3.
-    assert result["right"].shift == pytest.approx(-(4 / 3) / 1.154701, rel=1e-6)
+    assert result["right"].shift.value == pytest.approx(-(4 / 3) / 1.154701, rel=1e-6)
     assert result["right"].mixed_groups == pytest.approx(1 / 3)
     assert (result["format"].missing.value, result["format"].mixed_groups) == (0.0, 0.0)
     nowhere = missing_shifts({"a": [X, X]}, {"a": 1}, [1, 2])["a"]
-    assert (nowhere.shift, nowhere.mixed_groups, nowhere.missing.value) == (None, None, 1.0)
+    assert (nowhere.shift.value, nowhere.mixed_groups, nowhere.missing.value) == (None, None, 1.0)
+    assert "0 items with every component" in nowhere.shift.why
+
+
+def test_the_interval_of_a_shift_covers_what_the_bootstrap_does() -> None:
+    parts, rng = planted(3, 400), np.random.default_rng(0)
+    shift = missing_shifts(parts, WEIGHTS, range(400))["right"].shift
+    drawn = []
+    for _ in range(400):
+        rows = rng.integers(0, 400, 400)
+        drawn.append(missing_shifts({k: v[rows] for k, v in parts.items()}, WEIGHTS, range(400))["right"].shift.value)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    assert shift.half_width == pytest.approx((high - low) / 2, rel=0.15)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 
 from evalkit.stats import (
     auc,
@@ -11,6 +12,7 @@ from evalkit.stats import (
     correlation_difference,
     grouped_correlation,
     grouped_difference,
+    mean_difference,
     ordering_accuracy,
     ordering_difference,
     within_correlation,
@@ -91,3 +93,15 @@ def test_what_is_undefined_says_why_and_has_no_difference() -> None:
     assert ordering_difference(GOOD, BAD, constant, CLUSTER, ties="half").value is None
     with pytest.raises(ValueError, match="two clusters"):
         within_difference(BAD, GOOD, Y, GROUP, np.arange(200), kind="pearson")
+
+
+def test_a_difference_of_means_is_that_of_a_regression_on_the_choice_with_clusters() -> None:
+    chosen = RNG.random(200) < 0.3
+    found = mean_difference(Y, chosen, CLUSTER)
+    oracle = sm.OLS(Y, np.column_stack([np.ones(200), chosen])).fit(
+        cov_type="cluster", cov_kwds={"groups": CLUSTER, "use_correction": False}, use_t=True
+    )
+    assert found.value == pytest.approx(Y[chosen].mean() - Y[~chosen].mean())
+    half = (oracle.conf_int()[1, 1] - oracle.conf_int()[1, 0]) / 2
+    assert found.half_width == pytest.approx(half * np.sqrt(20 / 19), rel=1e-6)  # CR1's G/(G − 1) on t(G − 1)
+    assert "0 of 200 observations are chosen" in mean_difference(Y, np.zeros(200, dtype=bool), CLUSTER).why

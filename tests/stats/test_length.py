@@ -13,6 +13,7 @@ from evalkit.stats import (
     aggregate_labels,
     controlled_preference,
     controlled_win_rate,
+    length_explains,
     length_preference,
     matched_by_length,
 )
@@ -48,6 +49,37 @@ def test_the_length_preference_of_people_and_judges_in_pandalm() -> None:
     assert judge.reward.value == pytest.approx(0.655, abs=5e-4)
     assert gpt.difference.high < 0  # a judge far above one half, yet less fond of length than its annotators
     assert gpt.difference.n < 887
+
+
+def test_more_than_half_of_an_agreement_that_is_length_goes_with_it() -> None:
+    rng = np.random.default_rng(0)
+    length, quality = rng.normal(size=(2, 600))
+    human = length + 0.3 * quality + 0.3 * rng.normal(size=600)
+    padded = length_explains(length + 0.3 * rng.normal(size=600), human, length, range(600), kind="spearman")
+    assert padded.alone.low > 0.5
+    assert padded.past_half.low > 0
+    assert padded.past_half.value == pytest.approx(padded.alone.value / 2 - padded.held.value)
+    sound = length_explains(quality, human, length, range(600), kind="spearman")
+    assert sound.past_half.high < 0
+    same = length_explains(length, human, length, range(600), kind="spearman")
+    assert "determine x" in same.past_half.why
+
+
+def test_half_of_an_agreement_past_length_has_the_interval_of_the_cluster_bootstrap() -> None:
+    rng = np.random.default_rng(4)
+    clusters = np.repeat(range(100), 4)
+    length = np.repeat(rng.normal(size=100), 4) + rng.normal(size=400)
+    reward, human = length + rng.normal(size=400), length + rng.normal(size=400)
+    for kind in ("pearson", "spearman"):
+        found = length_explains(reward, human, length, clusters, kind=kind)
+        drawn = []
+        for _ in range(300):
+            rows = (4 * rng.integers(0, 100, 100)[:, None] + np.arange(4)).ravel()
+            drawn.append(
+                length_explains(reward[rows], human[rows], length[rows], range(400), kind=kind).past_half.value
+            )
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        assert found.past_half.half_width == pytest.approx((high - low) / 2, rel=0.2)
 
 
 @given(st.integers(0, 10_000))

@@ -12,6 +12,7 @@ from evalkit.stats import (
     correlation,
     covariance_shares,
     grouped_correlation,
+    rank_deviations,
     restricted,
     sign_reversed,
     stratified_correlation,
@@ -219,3 +220,13 @@ def test_spearman_within_one_group_is_scipys() -> None:
     x, y = RNG.integers(0, 5, 30), RNG.integers(0, 5, 30)
     expected = stats.spearmanr(x, y).statistic
     assert grouped_correlation(x, y, [0] * 30, [0] * 30, kind="spearman").estimate.value == pytest.approx(expected)
+
+
+def test_ranks_less_their_group_mean_give_the_correlation_within_groups() -> None:
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 30, 200)
+    x, y = rng.integers(0, 6, (2, 200)).astype(float)
+    u, v = rank_deviations(x, group), rank_deviations(y, group)
+    within = within_correlation(x, y, group, group, kind="spearman")
+    assert correlation(u, v, group, kind="pearson").value == pytest.approx(within.value)
+    assert not rank_deviations([0.1, 0.1, 0.1], [1, 1, 1]).any()
