@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -130,7 +131,7 @@ def fit_temperature(margins: ArrayLike, outcomes: ArrayLike, clusters: ArrayLike
 
     Returns:
         undefined where margins do not point to the outcomes at all (T would be infinite or negative), or do so without
-        a single exception (T would be 0).
+        a single exception (T would be 0); without interval where 1 / T is not told from 0.
 
     Raises:
         ValueError: lengths differ, NaN or infinite values, an outcome outside [0, 1], a missing label, or level outside
@@ -149,6 +150,9 @@ def fit_temperature(margins: ArrayLike, outcomes: ArrayLike, clusters: ArrayLike
     value = 1 / inverse.value
     if inverse.half_width is None:
         return Estimate(value, None, None, m.size, groups.count, method, inverse.why)
+    if inverse.half_width / inverse.value > math.log(sys.float_info.max) / 2:
+        why = "1 / T is not told from 0: the interval is beyond all numbers"
+        return Estimate(value, None, None, m.size, groups.count, method, why)
     reach = math.exp(inverse.half_width / inverse.value)
     return Estimate(value, value / reach, value * reach, m.size, groups.count, inverse.method)
 

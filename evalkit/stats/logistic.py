@@ -17,7 +17,7 @@ from evalkit.stats.clusters import Clusters
 from evalkit.stats.estimate import Estimate, undefined
 
 MOST_STEPS = 100
-CONVERGED = 1e-10
+CONVERGED = 1e-12
 # A standard error this many times the coefficient's own unit comes of a likelihood that is flat towards infinity.
 FLAT = 1e3
 

@@ -102,6 +102,11 @@ def test_a_reward_that_is_always_right_or_mostly_wrong_has_no_temperature() -> N
     assert (wrong.value, "do not point" in wrong.why) == (None, True)
 
 
+def test_a_temperature_that_may_be_infinite_has_no_interval() -> None:
+    even = fit_temperature([1, 1.000001, -1, -1], [1, 1, 1, 1], range(4))
+    assert (even.value > 1000, even.low, "not told from 0" in even.why) == (True, None, True)
+
+
 def test_bins_hold_equal_mass_and_never_part_equal_margins() -> None:
     m, y = planted(1.0, 1000)
     bins = judge(m, y, bins=4).reliability.bins
