@@ -270,7 +270,7 @@ def _modes(reward: _Reward, spec: AuditSpec) -> Part:
     found = unimodality(reward.values, reward.clusters, rng=generator(spec, "modes"))
     why = found.why if found.p is None else "no interval: a p"
     p = Estimate(found.p, None, None, found.n, found.n, found.method, why)
-    details = {"critical_bandwidth": found.critical_bandwidth}
+    details = {"dip": found.dip}
     lines = [Line("p of one mode", "pooled", "small where one mode is not enough", p, details=details)]
     if found.p is None or found.p > float(spec.alpha):
         return lines, []

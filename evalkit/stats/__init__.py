@@ -127,13 +127,14 @@ from evalkit.stats.shape import (
     tied_pairs,
     value_shares,
 )
-from evalkit.stats.tails import Modality, Tail, tail, unimodality
+from evalkit.stats.tails import Modality, Tail, dip, tail, unimodality
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
     "Density",
     "Drift",
     "ValueShares",
+    "dip",
     "drift",
     "extreme_share",
     "informative_groups",
