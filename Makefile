@@ -18,6 +18,7 @@ ENGINES := .venv-engines/bin
 
 demo: .venv/installed
 	$(BIN)/python examples/arithmetic-grpo/demo.py
+	$(BIN)/python examples/human-audit/demo.py
 
 test: .venv/installed-test
 	$(BIN)/python -m pytest -m 'not slow and not engines' -n 2
