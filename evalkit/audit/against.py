@@ -47,14 +47,6 @@ from evalkit.stats.correlation import Kind
 from evalkit.stats.pairwise import CREDIT, fold_of_clusters
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What one comparison gave."""
-
-    difference: Estimate
-    tests: tuple[Test, ...] = ()
-
-
 def against(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
     """The audited reward beside the one that the spec names under `against`; nothing where it names none."""
     if not spec.against:
@@ -74,12 +66,12 @@ def against(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Findi
         line = agreement(held, spec, spec.statistic, spec.level)
         rules = "; ".join(part for part in (line.rules, f"the common samples of {n} scored") if part)
         lines.append(replace(line, name=f"{label}: {line.name}", rules=rules))
-    found = _compared(other, common, spec)
-    said = [_said(test) for test in found.tests]
-    details = {"tests": found.tests, "n": {spec.reward: n_reward, spec.against: n_other, "common": common.reward.size}}
+    difference, tests = difference_of(other, common, spec), _tests(other, common, spec)
+    said = [_said(test) for test in tests]
+    details = {"tests": tests, "n": {spec.reward: n_reward, spec.against: n_other, "common": common.reward.size}}
     rules = "; ".join([counts, *said])
-    lines.append(Line(name, lines[0].level, rules, found.difference, True, details))
-    return lines, _findings(found.difference, name, spec, lines)
+    lines.append(Line(name, lines[0].level, rules, difference, True, details))
+    return lines, _findings(difference, name, spec, lines)
 
 
 def _said(test: Test) -> str:
@@ -103,46 +95,80 @@ def _findings(difference: Estimate, name: str, spec: AuditSpec, lines: list[Line
     return []
 
 
-def _compared(other: Evidence, audited: Evidence, spec: AuditSpec) -> _Held:
-    statistic, level = spec.statistic, spec.level
+def difference_of(other: Evidence, audited: Evidence, spec: AuditSpec) -> Estimate:
+    """The registered statistic of `audited` less that of `other`, whose rewards are of the same samples, paired."""
+    statistic, level, confidence = spec.statistic, spec.level, spec.confidence
     a, b, y, clusters = other.reward, audited.reward, audited.human, audited.clusters
-    confidence = spec.confidence
     if statistic in OF_LABELS:
-        return _of_labels(other, audited, spec)
+        return _label_difference(other, audited, spec)
     if statistic == "auc":
-        return _Held(auc_difference(a, b, y, clusters, level=confidence))
+        return auc_difference(a, b, y, clusters, level=confidence)
     if statistic == "ordering_accuracy" and level == "pooled":
-        return _Held(ordering_difference(a, b, y, clusters, ties=spec.ties, level=confidence))
+        return ordering_difference(a, b, y, clusters, ties=spec.ties, level=confidence)
     if statistic in ("ordering_accuracy", "acc_eq"):
-        return _of_pairs(other, audited, spec)
+        found = _of_pairs(other, audited, spec)
+        if found is None:
+            return undefined(
+                a.size, 1, "difference of acc_eq, ε cross-fitted", "one cluster; ε needs others to be chosen on"
+            )
+        return found.difference(confidence)
     kind = cast(Kind, statistic)
     if level == "group":
-        groups = groups_of(audited, spec.group_by)
-        difference, by_group = grouped_difference(
-            a, b, y, groups, clusters, kind=kind, weights=spec.weights, without=spec.undefined, level=confidence
-        )
-        return _Held(difference, _flips_of_groups(by_group, groups, clusters, spec))
+        return _by_group(other, audited, spec)[0]
     if level == "within":
         groups = groups_of(audited, spec.group_by)
-        return _Held(within_difference(a, b, y, groups, clusters, kind=cast(Any, kind), level=confidence))
+        return within_difference(a, b, y, groups, clusters, kind=cast(Any, kind), level=confidence)
     if level == "system":
-        systems = clusters_of(groups_of(audited, spec.system_by), a.size)
-        sizes = np.bincount(systems.codes, minlength=systems.count)
-        of_a, of_b, of_y = (systems.sums(values) / sizes for values in (a, b, y))
-        return _of_correlations(of_a, of_b, of_y, np.arange(systems.count), kind, spec)
-    return _of_correlations(a, b, y, clusters, kind, spec)
+        a, b, y, clusters = _of_systems(other, audited, spec)
+    return correlation_difference(a, b, y, clusters, kind=kind, level=confidence)
+
+
+def _tests(other: Evidence, audited: Evidence, spec: AuditSpec) -> tuple[Test, ...]:
+    """Whether chance could make the difference, by every test that holds there."""
+    statistic, level = spec.statistic, spec.level
+    if statistic in OF_LABELS:
+        return _right(other, audited, spec).tests(spec)
+    if statistic == "auc" or (statistic == "ordering_accuracy" and level == "pooled"):
+        return ()
+    if statistic in ("ordering_accuracy", "acc_eq"):
+        found = _of_pairs(other, audited, spec)
+        return () if found is None else found.tests(spec)
+    if level == "within":
+        return ()
+    if level == "group":
+        by_group = _by_group(other, audited, spec)[1]
+        return _flips_of_groups(by_group, groups_of(audited, spec.group_by), audited.clusters, spec)
+    a, b, y, clusters = other.reward, audited.reward, audited.human, audited.clusters
+    if level == "system":
+        a, b, y, clusters = _of_systems(other, audited, spec)
+    return _of_correlations(a, b, y, clusters, spec)
+
+
+def _by_group(other: Evidence, audited: Evidence, spec: AuditSpec) -> tuple[Estimate, FloatArray]:
+    return grouped_difference(
+        other.reward, audited.reward, audited.human, groups_of(audited, spec.group_by), audited.clusters,
+        kind=cast(Kind, spec.statistic), weights=spec.weights, without=spec.undefined, level=spec.confidence,
+    )  # fmt: skip
+
+
+def _of_systems(other: Evidence, audited: Evidence, spec: AuditSpec) -> tuple[NDArray[Any], ...]:
+    """Means of both rewards and of the label by system, each its own cluster."""
+    systems = clusters_of(groups_of(audited, spec.system_by), audited.human.size)
+    sizes = np.bincount(systems.codes, minlength=systems.count)
+    means = (systems.sums(values) / sizes for values in (other.reward, audited.reward, audited.human))
+    return *means, np.arange(systems.count)
 
 
 def _of_correlations(
-    a: FloatArray, b: FloatArray, y: FloatArray, clusters: NDArray[Any], kind: Kind, spec: AuditSpec
-) -> _Held:  # fmt: skip
-    difference = correlation_difference(a, b, y, clusters, kind=kind, level=spec.confidence)
+    a: FloatArray, b: FloatArray, y: FloatArray, clusters: NDArray[Any], spec: AuditSpec
+) -> tuple[Test, ...]:
+    kind = cast(Kind, spec.statistic)
     tests = [perm_both(a, b, y, clusters, kind=kind, rng=generator(spec, "against"), draws=spec.draws)]
     if kind == "pearson" and len(set(clusters.tolist())) == a.size:
         r_by, r_ay, r_ab = (correlation(*pair, clusters, kind=kind).value for pair in ((b, y), (a, y), (a, b)))
         if r_by is not None and r_ay is not None and r_ab is not None:
             tests.append(williams(r_by, r_ay, r_ab, a.size))
-    return _Held(difference, tuple(tests))
+    return tuple(tests)
 
 
 def _flips_of_groups(
@@ -163,21 +189,48 @@ def _flip(differences: FloatArray, clusters: np.ndarray, spec: AuditSpec) -> Tes
     return Test(found.p, float(differences.mean()), differences.size, found.n_clusters, found.method)
 
 
-def _of_pairs(other: Evidence, audited: Evidence, spec: AuditSpec) -> _Held:
-    """Orderings of the pairs within groups, each pair judged by both rewards."""
+@dataclass(frozen=True, slots=True)
+class _Successes:
+    """Whether each reward was right, on what counts for both: 1, 0, or the credit for a tie."""
+
+    a: FloatArray
+    b: FloatArray
+    clusters: np.ndarray
+
+    def difference(self, level: float) -> Estimate:
+        """Mean of b − a by cluster."""
+        if self.a.size == 0:
+            return undefined(0, 0, "paired difference b − a", "no pair counts for both")
+        return paired_difference(self.a, self.b, self.clusters, level=level)
+
+    def tests(self, spec: AuditSpec) -> tuple[Test, ...]:
+        """The sign flip of clusters, and McNemar's tests of what is right or wrong."""
+        if self.a.size == 0:
+            return ()
+        whole = np.isin(self.a, (0.0, 1.0)) & np.isin(self.b, (0.0, 1.0))
+        table = discordant_pairs(self.a[whole], self.b[whole])
+        return _flip(self.b - self.a, self.clusters, spec), mcnemar(table, mid_p=False), mcnemar(table)
+
+
+def _of_pairs(other: Evidence, audited: Evidence, spec: AuditSpec) -> _Successes | None:
+    """Orderings of the pairs within groups, each pair judged by both rewards; None where ε cannot be chosen."""
     groups = groups_of(audited, spec.group_by)
     of_a, of_b = (pairs_within(held.reward, held.human, groups) for held in (other, audited))
     clusters = audited.clusters[of_a.first]
     if spec.statistic == "acc_eq":
         a, b = (_eq_at_own_epsilon(pairs.human, pairs.reward, clusters, spec) for pairs in (of_a, of_b))
         if a is None or b is None:
-            why = "one cluster; ε needs others to be chosen on"
-            return _Held(undefined(clusters.size, 1, "difference of acc_eq, ε cross-fitted", why))
+            return None
     else:
         differ = of_a.human != 0
         clusters = clusters[differ]
         a, b = (_credit(np.sign(pairs.human[differ]) * pairs.reward[differ], spec) for pairs in (of_a, of_b))
-    return _of_successes(a, b, clusters, spec)
+    return _counted(a, b, clusters)
+
+
+def _counted(a: FloatArray, b: FloatArray, clusters: np.ndarray) -> _Successes:
+    counted = ~(np.isnan(a) | np.isnan(b))
+    return _Successes(a[counted], b[counted], clusters[counted])
 
 
 def _credit(signs: FloatArray, spec: AuditSpec) -> FloatArray:
@@ -198,26 +251,23 @@ def _eq_at_own_epsilon(
     return np.asarray(np.where(np.abs(reward) <= epsilon, 0.0, np.sign(reward)) == np.sign(human), dtype=np.float64)
 
 
-def _of_successes(a: FloatArray, b: FloatArray, clusters: np.ndarray, spec: AuditSpec) -> _Held:
-    """Mean of b − a by cluster, with the sign flip of clusters and McNemar's tests of what is right or wrong."""
-    counted = ~(np.isnan(a) | np.isnan(b))
-    a, b, clusters = a[counted], b[counted], clusters[counted]
-    if a.size == 0:
-        return _Held(undefined(0, 0, "paired difference b − a", "no pair counts for both"))
-    whole = np.isin(a, (0.0, 1.0)) & np.isin(b, (0.0, 1.0))
-    table = discordant_pairs(a[whole], b[whole])
-    tests = (_flip(b - a, clusters, spec), mcnemar(table, mid_p=False), mcnemar(table))
-    return _Held(paired_difference(a, b, clusters, level=spec.confidence), tests)
-
-
-def _of_labels(other: Evidence, audited: Evidence, spec: AuditSpec) -> _Held:
-    """Two judges' verdicts on the same samples; a verdict that one rule leaves out is left out for both."""
+def _said_by_both(other: Evidence, audited: Evidence, spec: AuditSpec) -> tuple[NDArray[Any], ...]:
+    """Verdicts of both, labels and clusters; a verdict that one rule leaves out is left out for both."""
     (said_a, in_a), (said_b, in_b) = verdicts_of(other, spec), verdicts_of(audited, spec)
     kept = in_a & in_b
-    a, b, y, clusters = said_a[kept], said_b[kept], audited.human[kept], audited.clusters[kept]
-    right = _of_successes((a == y).astype(np.float64), (b == y).astype(np.float64), clusters, spec)
+    return said_a[kept], said_b[kept], audited.human[kept], audited.clusters[kept]
+
+
+def _right(other: Evidence, audited: Evidence, spec: AuditSpec) -> _Successes:
+    a, b, y, clusters = _said_by_both(other, audited, spec)
+    return _counted((a == y).astype(np.float64), (b == y).astype(np.float64), clusters)
+
+
+def _label_difference(other: Evidence, audited: Evidence, spec: AuditSpec) -> Estimate:
+    """Of accuracy the paired difference; of kappa and macro F1 with a cluster bootstrap."""
+    a, b, y, clusters = _said_by_both(other, audited, spec)
     if spec.statistic == "accuracy" or a.size == 0:
-        return right
+        return _right(other, audited, spec).difference(spec.confidence)
 
     def difference(rows: np.ndarray) -> float:
         of_a, of_b = (_label_statistic(said[rows], y[rows], spec) for said in (a, b))
@@ -227,12 +277,11 @@ def _of_labels(other: Evidence, audited: Evidence, spec: AuditSpec) -> _Held:
     method = f"difference of {spec.statistic}, b − a"
     groups = clusters_of(clusters, a.size)
     if np.isnan(value):
-        return _Held(undefined(a.size, groups.count, method, f"one of the two has no {spec.statistic}"), right.tests)
-    estimate = with_interval(
+        return undefined(a.size, groups.count, method, f"one of the two has no {spec.statistic}")
+    return with_interval(
         value, difference, groups, n=a.size, method=method, level=spec.confidence, draws=spec.draws,
         rng=generator(spec, "against"),
     )  # fmt: skip
-    return _Held(estimate, right.tests)
 
 
 def _label_statistic(said: np.ndarray, true: np.ndarray, spec: AuditSpec) -> float | None:

@@ -121,6 +121,11 @@ def agreement(evidence: Evidence, spec: AuditSpec, statistic: str, level: str) -
         )
     x, y, clusters = evidence.reward, evidence.human, evidence.clusters
     confidence = spec.confidence
+    if level == "within" and not _nested(evidence, spec):
+        raise BadInput(
+            f"level within, cluster_by {spec.cluster_by}: samples of one {spec.group_by} lie in several clusters, so "
+            f"what differs within it has no error; freeze cluster_by: {spec.group_by}, or a coarser column"
+        )
     if statistic == "auc":
         return Line("AUC", level, "ties half", auc(x, _positive(y), clusters, level=confidence))
     if statistic == "acc_eq":

@@ -24,6 +24,7 @@ from evalkit.audit.agreement import (
     vocabulary,
     weighted_kappas,
 )
+from evalkit.audit.components import components
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.intervals import decisive, few_clusters
@@ -133,7 +134,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
             findings += found
         sections["length"], found = length(evidence.only(evidence.scored), spec)
         findings += found
-        sections["components"] = components(scored, spec)
+        sections["components"], found = components(evidence.only(evidence.scored), spec)
+        findings += found
         findings += direction(scored, spec)
         sections["shape"], found = shape(evidence, spec)
         findings += found
@@ -240,19 +242,6 @@ def direction(evidence: Evidence, spec: AuditSpec) -> list[Finding]:
             found,
         )
     ]
-
-
-def components(evidence: Evidence, spec: AuditSpec) -> list[Line]:
-    """The registered statistic of every further component that the spec names."""
-    lines = []
-    for name in spec.components:
-        known = np.isfinite(evidence.components[name])
-        part = replace(evidence.only(known), reward=evidence.components[name][known])
-        line = agreement(part, spec, spec.statistic, spec.level)
-        lines.append(
-            replace(line, name=f"{name}: {line.name}", rules=f"{int(np.count_nonzero(~known))} without a value")
-        )
-    return lines
 
 
 def reading_list(evidence: Evidence, spec: AuditSpec) -> list[Reading]:

@@ -42,6 +42,7 @@ def combined(scores: Scores, spec: AuditSpec) -> tuple[Scores, Several]:
         BadInput: the table has orders or repeats for which the spec has no rule, or an order it does not name.
     """
     if scores.several is None:
+        _check_declared(scores, spec, [""], [""])
         return scores, Several({}, None)
     several = _only_what_matters(scores.several, spec)
     shown = {key for rows in several.values() for cells in rows for key in cells}

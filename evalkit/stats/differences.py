@@ -18,6 +18,7 @@ from evalkit.stats.clusters import Clusters, clusters_of
 from evalkit.stats.concordance import mid_ranks, pair_counts
 from evalkit.stats.correlation import NAMES, Kind, from_moments, influence, linear_interval, tau_b_of_pairs, two
 from evalkit.stats.estimate import Estimate, undefined
+from evalkit.stats.levels import by_group
 from evalkit.stats.pairwise import CREDIT, Ties, pairs_within
 
 BOUNDS = (-2.0, 2.0)
@@ -52,25 +53,26 @@ def grouped_difference(
     (first, target), (second, _) = two(a, y), two(b, y)
     cells, units = clusters_of(groups, first.size), clusters_of(clusters, first.size)
     method = f"difference of mean {NAMES[kind]} over groups, b − a, weights {weights}"
-    members = _members(cells)
-    differences = np.full(cells.count, math.nan)
-    moved = np.zeros(first.size)
-    for code, rows in enumerate(members):
-        of_a, moves_a = _of_group(first[rows], target[rows], kind, without)
-        of_b, moves_b = _of_group(second[rows], target[rows], kind, without)
-        if not (math.isnan(of_a) or math.isnan(of_b)):
-            differences[code], moved[rows] = of_b - of_a, moves_b - moves_a
+    sizes = np.bincount(cells.codes, minlength=cells.count).astype(np.float64)
+    of_a, of_b = (by_group(x, target, cells, kind)[0] for x in (first, second))
+    if without == "zero":
+        of_a, of_b = (np.where(np.isnan(values) & (sizes > 1), 0.0, values) for values in (of_a, of_b))
+    differences = of_b - of_a
     defined = np.flatnonzero(~np.isnan(differences))
     if defined.size == 0:
         return undefined(0, 0, method, "no group has both correlations"), differences
-    sizes = np.array([members[code].size for code in defined], dtype=np.float64)
-    share = sizes / sizes.sum() if weights == "size" else np.full(defined.size, 1 / defined.size)
+    share = sizes[defined] / sizes[defined].sum() if weights == "size" else np.full(defined.size, 1 / defined.size)
     value = float(share @ differences[defined])
+    members = _members(cells)
     owners = [np.unique(units.codes[members[code]]) for code in defined]
     if all(owner.size == 1 for owner in owners):
         moves = (differences[defined] - value) * share * defined.size
         found = clusters_of(np.array([owner[0] for owner in owners]), defined.size)
         return linear_interval(value, moves, found, method, level, bounds=BOUNDS), differences
+    moved = np.zeros(first.size)
+    for code in defined:
+        inside = members[code]
+        moved[inside] = _moves(second[inside], target[inside], kind) - _moves(first[inside], target[inside], kind)
     rows = np.concatenate([members[code] for code in defined])
     scale = np.concatenate([np.full(members[code].size, part / members[code].size)
                             for code, part in zip(defined, share, strict=True)])  # fmt: skip
@@ -185,14 +187,9 @@ def mean_difference(values: ArrayLike, chosen: ArrayLike, clusters: ArrayLike, *
     return linear_interval(above - below, moves, groups, method, level, bounds=(-math.inf, math.inf))
 
 
-def _of_group(x: FloatArray, y: FloatArray, kind: Kind, without: str) -> tuple[float, FloatArray]:
-    """A group's correlation and influence; NaN where it has none, 0 where a constant one counts so."""
-    if x.size < 2:
-        return math.nan, np.zeros(x.size)
-    value, moves, _ = influence(x, y, kind=kind)
-    if value is None:
-        return (0.0 if without == "zero" else math.nan), np.zeros(x.size)
-    return value, np.nan_to_num(moves)
+def _moves(x: FloatArray, y: FloatArray, kind: Kind) -> FloatArray:
+    """Influence within one group; 0 where the correlation is undefined."""
+    return np.nan_to_num(influence(x, y, kind=kind)[1])
 
 
 def _of_deviations(

@@ -151,7 +151,7 @@ def grouped_correlation(
         raise ValueError(f"weights: {weights!r} is neither equal nor size")
     cells, units = clusters_of(groups, first.size), clusters_of(clusters, first.size)
     method = f"mean over groups of {NAMES[kind]}, {'equal weights' if weights == 'equal' else 'weights by group size'}"
-    values, causes = _by_group(first, second, cells, kind)
+    values, causes = by_group(first, second, cells, kind)
     sizes = np.bincount(cells.codes, minlength=cells.count).astype(np.float64)
     if without == "zero":
         method = f"{method}, constant groups as 0"
@@ -406,7 +406,7 @@ def _members(cells: Clusters) -> list[NDArray[np.intp]]:
     return np.split(order, np.cumsum(np.bincount(cells.codes, minlength=cells.count))[:-1])
 
 
-def _by_group(x: FloatArray, y: FloatArray, cells: Clusters, kind: Kind) -> tuple[FloatArray, dict[str, int]]:
+def by_group(x: FloatArray, y: FloatArray, cells: Clusters, kind: Kind) -> tuple[FloatArray, dict[str, int]]:
     """The correlation within each group, NaN where it has none, and how many have none by cause."""
     single = np.bincount(cells.codes, minlength=cells.count) < 2
     flat_x, flat_y = (_extreme(v, cells, np.maximum) == _extreme(v, cells, np.minimum) for v in (x, y))

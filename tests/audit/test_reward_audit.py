@@ -197,6 +197,14 @@ def test_a_column_the_spec_needs_is_named(desk: Desk) -> None:
         run(desk, cluster_by="dialogue")
 
 
+@pytest.mark.parametrize("statistic", ["spearman", "ordering_accuracy", "acc_eq"])
+def test_groups_that_clusters_cut_have_no_error_within_and_the_mend_is_named(desk: Desk, statistic: str) -> None:
+    scores = desk.table("s.csv", ["sample_id", "item_id", "reward"], [(i, i // 4, GOOD[i]) for i in range(N)])
+    labels = desk.table("l.csv", ["sample_id", "label"], enumerate(HUMAN))
+    with pytest.raises(BadInput, match=r"samples of one item_id lie in several clusters.*freeze cluster_by: item_id"):
+        audit_reward(scores, labels, desk.spec(statistic=statistic, level="within"))
+
+
 def test_files_that_disagree_on_a_sample_are_named_by_row(desk: Desk) -> None:
     scores = desk.table("s.csv", ["sample_id", "item_id", "reward"], [(0, "a", 1), (1, "b", 2)])
     labels = desk.table("l.csv", ["sample_id", "item_id", "label"], [(0, "a", 1), (1, "c", 2)])
