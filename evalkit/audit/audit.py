@@ -24,6 +24,7 @@ from evalkit.audit.agreement import (
     vocabulary,
     weighted_kappas,
 )
+from evalkit.audit.calibration import calibration
 from evalkit.audit.components import components
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
@@ -139,6 +140,8 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         findings += direction(scored, spec)
         sections["shape"], found = shape(evidence, spec)
         findings += found
+    sections["calibration"], found = calibration(evidence.only(evidence.scored), spec)
+    findings += found
     sections["people"], found = people(scored, spec)
     findings += found
     sections["against"], found = against(evidence, spec)

@@ -1,7 +1,7 @@
 """Scores beside labels, a row per sample, with the ledger of what became of every sample.
 
 1. A sample is eligible when it is labelled: then humans have said what it is worth. Scored samples that nobody labelled
-   are counted, and say nothing of agreement.
+   are counted, and say nothing of agreement (`unlabelled.py`).
 2. Every eligible sample ends in exactly one line of the ledger: used, or why not.
 3. The row order is that of the labels; nothing downstream depends on it.
 """
@@ -21,6 +21,7 @@ from evalkit.audit.findings import MOST_EVIDENCE, Finding, rows_named
 from evalkit.audit.inputs import JOINER, OK, Labels, Scores, number_of
 from evalkit.audit.several import combined
 from evalkit.audit.spec import NO_CLUSTERS, AuditSpec, Scale
+from evalkit.audit.unlabelled import Unlabelled, unlabelled_of
 from evalkit.errors import BadInput
 from evalkit.stats.arrays import FloatArray
 
@@ -82,6 +83,8 @@ class Evidence:
     """Further human dimensions, annotators as one; NaN where there is no label."""
     repeat_names: tuple[str, ...] = ()
     """What the table calls each repeat; empty where `repeats` is None."""
+    unlabelled: Unlabelled | None = None
+    """Scored samples that were not asked about; `only` leaves them as they are."""
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -180,6 +183,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str
         repeats=None if several.repeats is None else _rows_of(several.repeats, place),
         dimensions=_dimensions(further or {}, spec, [labels.sample_ids[i] for i in gold]),
         repeat_names=several.repeat_names,
+        unlabelled=unlabelled_of(scores, labels, spec),
     )
 
 
@@ -206,7 +210,7 @@ def _wanted(spec: AuditSpec, scores: Scores, labels: Labels) -> list[str]:
                 f"read are {there}; name it with --map {name}=COLUMN, or change the spec"
             )
     known = [*scores.about, *labels.about]
-    return list(dict.fromkeys(name for name in known if name in (*needed, *CARRIED)))
+    return list(dict.fromkeys(name for name in known if name in (*needed, spec.group_by, spec.system_by, *CARRIED)))
 
 
 STANDS_IN = {"length": ("text",)}

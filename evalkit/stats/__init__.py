@@ -11,6 +11,7 @@ from evalkit.stats.calibration import (
     CrossFitted,
     Isotonic,
     cross_fitted_isotonic,
+    cross_fitted_log_loss,
     fit_isotonic,
     fit_temperature,
     monotone_violation,
@@ -36,7 +37,13 @@ from evalkit.stats.conflicts import (
     saturation,
     sign_consistency,
 )
-from evalkit.stats.corrected import PredictionPowered, RoganGladen, prediction_powered_mean, rogan_gladen
+from evalkit.stats.corrected import (
+    PredictionPowered,
+    RoganGladen,
+    beyond_labelled,
+    prediction_powered_mean,
+    rogan_gladen,
+)
 from evalkit.stats.correlation import correlation, correlation_difference, influence, partial_correlation
 from evalkit.stats.differences import (
     auc_difference,
@@ -164,11 +171,13 @@ __all__ = [
     "accuracy",
     "aggregate_labels",
     "alt_test",
+    "beyond_labelled",
     "conflict_matrix",
     "controlled_preference",
     "controlled_win_rate",
     "corrected_for_attenuation",
     "cross_fitted_isotonic",
+    "cross_fitted_log_loss",
     "drop_one",
     "fit_isotonic",
     "fit_temperature",

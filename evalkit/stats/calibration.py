@@ -9,10 +9,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
@@ -218,9 +218,7 @@ def cross_fitted_isotonic(
     groups = clusters_of(clusters, x.size)
     if groups.count < 2:
         raise ValueError(f"clusters: {groups.count}; cross-fitting needs two or more")
-    if folds < 2:
-        raise ValueError(f"folds: {folds}; at least 2")
-    fold_of = (rng.permutation(groups.count) % min(folds, groups.count))[groups.codes]
+    fold_of = _dealt(groups, folds, rng)
     labelled, unlabelled = np.empty_like(y), np.zeros_like(u)
     count = int(fold_of.max()) + 1
     for fold in range(count):
@@ -230,6 +228,45 @@ def cross_fitted_isotonic(
         unlabelled += curve.at(u) / count
     coverage = float(np.mean((u >= x.min()) & (u <= x.max()))) if u.size else None
     return CrossFitted(labelled, unlabelled, _isotonic(x, y), coverage)
+
+
+def cross_fitted_log_loss(
+    margins: ArrayLike,
+    outcomes: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    folds: int = 5,
+    level: float = 0.95,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Mean log loss in nats of σ(margin / T), T of every pair fitted on the clusters of the other folds.
+
+    Args:
+        margins, outcomes, clusters, level: as `fit_temperature`.
+        folds: ≥ 2; not more than there are clusters are used.
+        rng: deals clusters to folds.
+
+    Returns:
+        undefined with fewer than two clusters, or where a fold has no temperature.
+
+    Raises:
+        ValueError: as `fit_temperature`, or folds < 2.
+    """
+    m, y, groups = _pairs(margins, outcomes, clusters)
+    check_fraction(level, "level")
+    method = "log loss at temperatures of the other folds"
+    if groups.count < 2:
+        return undefined(m.size, groups.count, method, "fewer than two clusters; cross-fitting needs two or more")
+    fold_of = _dealt(groups, folds, rng)
+    z = np.empty_like(m)
+    for fold in range(int(fold_of.max()) + 1):
+        held_out = fold_of == fold
+        inverse = fit_temperature(m[~held_out], y[~held_out], groups.codes[~held_out])
+        if inverse.value is None:
+            return undefined(m.size, groups.count, method, f"without one fold: {inverse.why}")
+        z[held_out] = m[held_out] / inverse.value
+    found = cluster_mean(np.logaddexp(0.0, z) - y * z, groups.codes, level=level)
+    return replace(found, method=f"{method}; {found.method}")
 
 
 def monotone_violation(scores: ArrayLike, labels: ArrayLike, *, bins: int = 10) -> float | None:
@@ -256,6 +293,13 @@ def monotone_violation(scores: ArrayLike, labels: ArrayLike, *, bins: int = 10) 
     if total <= 1e-12 * float(np.sum(y**2)):
         return None
     return float(counts @ apart**2) / total
+
+
+def _dealt(groups: Clusters, folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """A fold for every observation, whole clusters together."""
+    if folds < 2:
+        raise ValueError(f"folds: {folds}; at least 2")
+    return np.asarray((rng.permutation(groups.count) % min(folds, groups.count))[groups.codes])
 
 
 def _pairs(margins: ArrayLike, outcomes: ArrayLike, clusters: ArrayLike) -> tuple[FloatArray, FloatArray, Clusters]:

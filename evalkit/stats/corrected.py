@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
+from scipy.special import betaln, gammaln, stdtrit
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
@@ -155,6 +155,33 @@ def prediction_powered_mean(
     method = f"prediction-powered mean, λ = {weight:.4g} {chosen}, {m} predictions without label"
     mean = _with_t_interval(value, variance, parts, n, method, level, scale=float(np.abs(y).max()))
     return PredictionPowered(mean, classical, weight, m, _ratio(mean, classical, parts, level))
+
+
+def beyond_labelled(predicted: ArrayLike, unlabelled_predicted: ArrayLike) -> tuple[float, float]:
+    """Do predictions without label leave the range of those with one, more than chance would have them?
+
+    Args:
+        predicted: shape (n,), n ≥ 1, of labelled items.
+        unlabelled_predicted: shape (m,), m ≥ 1.
+
+    Returns:
+        The share of unlabelled predictions outside the range of the labelled ones, and the probability of so many or
+        more where it was left to chance which n of n + m independent items are labelled. Their number is then
+        beta-binomial with m, 2 and n − 1 (order statistics; Wilks 1941). Ties make it smaller, clusters larger.
+
+    Raises:
+        ValueError: no values, NaN or infinite values.
+    """
+    f, u = finite_vector(predicted, "predicted"), finite_vector(unlabelled_predicted, "unlabelled_predicted")
+    if f.size == 0 or u.size == 0:
+        raise ValueError(f"predicted and unlabelled_predicted: {f.size} and {u.size} values; at least 1 each")
+    n, m = f.size, u.size
+    outside = int(np.count_nonzero((u < f.min()) | (u > f.max())))
+    if n < 2 or outside == 0:
+        return outside / m, 1.0
+    k = np.arange(outside, m + 1)
+    log_chance = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1) + betaln(k + 2, m - k + n - 1) - betaln(2, n - 1)
+    return outside / m, min(float(np.exp(log_chance).sum()), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
