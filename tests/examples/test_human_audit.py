@@ -49,20 +49,16 @@ def demo(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def audits(folder: Path) -> dict[str, Any]:
-    """The JSON of both audits, by the name of the spec, run as the README has it."""
-    found = {}
-    for arguments in commands(README, "    "):
-        command = [sys.executable, "-m", "evalkit", *arguments, "--json"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-        result = json.loads(done.stdout)
-        found[result["spec"]["name"]] = result
-    return found
+def audits(demo: str) -> dict[str, Any]:
+    """What both audits wrote, by the name of the spec."""
+    paths = [Path(line) for line in demo.splitlines() if line.endswith("audit.json") and "with --details" not in line]
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return {audit["spec"]["name"]: audit for audit in found}
 
 
 def test_every_block_of_output_in_the_readme_is_what_the_demo_prints(demo: str) -> None:
     blocks = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) == 9
+    assert len(blocks) == 11
     for block in blocks:
         assert block in demo
 

@@ -15,6 +15,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from evalkit.stats import (
     cross_fitted_isotonic,
+    cross_fitted_log_loss,
     fit_isotonic,
     fit_temperature,
     monotone_violation,
@@ -208,3 +209,22 @@ def test_monotone_violation_from_none_to_all() -> None:
 def test_wrong_arguments_are_refused(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_cluster_does_not_shape_the_temperature_it_is_judged_at() -> None:
+    m, y = np.array([1.0, 1.0, -1.0, 2.0, 2.0, -2.0]), np.ones(6)
+    clusters = np.array([0, 0, 0, 1, 1, 1])
+    # Two of three agree in either cluster: there σ(margin / T) is two thirds, so T = margin / log 2.
+    found = cross_fitted_log_loss(m, y, clusters, folds=2, rng=np.random.default_rng(0))
+    swapped = np.concatenate([m[:3] * np.log(2) / 2, m[3:] * np.log(2)])
+    assert found.value == pytest.approx(float(np.mean(np.logaddexp(0, -swapped))))
+    assert found.n_clusters == 2
+
+
+def test_a_fitted_temperature_is_not_judged_where_it_cannot_be_fitted() -> None:
+    rng = np.random.default_rng(0)
+    one = cross_fitted_log_loss([1.0, -1.0, 1.0], [1, 1, 1], [0, 0, 0], rng=rng)
+    assert (one.value, one.why) == (None, "fewer than two clusters; cross-fitting needs two or more")
+    sure = cross_fitted_log_loss([1.0, 1.0, 1.0, 1.0], [1, 1, 1, 1], [0, 1, 2, 3], rng=rng)
+    assert sure.value is None
+    assert sure.why.startswith("without one fold: ")

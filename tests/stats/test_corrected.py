@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
+from scipy.stats import betabinom
 
-from evalkit.stats import cluster_mean, prediction_powered_mean, rogan_gladen
+from evalkit.stats import beyond_labelled, cluster_mean, prediction_powered_mean, rogan_gladen
 from tests.stats.shared_data import load
 
 with warnings.catch_warnings():  # ppi_py silences all warnings of the process when imported
@@ -196,3 +197,23 @@ def test_a_rate_beyond_the_range_is_put_at_its_end_and_told() -> None:
 def test_wrong_arguments_are_refused(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_predictions_beyond_the_labelled_ones_are_counted_with_their_chance() -> None:
+    """By enumeration: which two of four values are labelled is left to chance."""
+    values = np.arange(4.0)
+    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    outside = [sum(v < values[i] or v > values[j] for v in values) for i, j in pairs]
+    for count in (1, 2):
+        i, j = pairs[outside.index(count)]
+        rest = np.delete(values, [i, j])
+        share, chance = beyond_labelled(values[[i, j]], rest)
+        assert share == count / 2
+        assert chance == pytest.approx(np.mean([other >= count for other in outside]))
+    assert beyond_labelled([0.0, 1.0], [0.5, 0.5]) == (0.0, 1.0)
+    assert beyond_labelled([0.0], [1.0, 2.0]) == (1.0, 1.0)
+
+
+def test_chance_beyond_the_labelled_ones_is_the_beta_binomial_of_scipy() -> None:
+    f, u = np.linspace(0, 1, 30), np.concatenate([np.full(40, 0.5), np.full(7, 2.0)])
+    assert beyond_labelled(f, u)[1] == pytest.approx(betabinom(47, 2, 29).sf(6))
