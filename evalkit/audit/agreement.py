@@ -114,11 +114,6 @@ def agreement(evidence: Evidence, spec: AuditSpec, statistic: str, level: str) -
     """
     if statistic in OF_LABELS:
         return _of_labels(evidence, spec, statistic)
-    if level == "within" and not _nested(evidence, spec):
-        raise BadInput(
-            f"spec, field cluster_by: clusters {spec.cluster_by} part groups of {spec.group_by}, whose samples level "
-            f"within compares with each other; freeze cluster_by: {spec.group_by}, or a column that keeps them whole"
-        )
     x, y, clusters = evidence.reward, evidence.human, evidence.clusters
     confidence = spec.confidence
     if level == "within" and not _nested(evidence, spec):

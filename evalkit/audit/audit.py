@@ -28,6 +28,7 @@ from evalkit.audit.calibration import calibration
 from evalkit.audit.components import components
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.human_scale import human_scale
 from evalkit.audit.intervals import decisive, few_clusters
 from evalkit.audit.length import length
 from evalkit.audit.people import people
@@ -140,12 +141,11 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         findings += direction(scored, spec)
         sections["shape"], found = shape(evidence, spec)
         findings += found
-    sections["calibration"], found = calibration(evidence.only(evidence.scored), spec)
-    findings += found
     sections["people"], found = people(scored, spec)
     findings += found
-    sections["against"], found = against(evidence, spec)
-    findings += found
+    for name, section in (("calibration", calibration), ("human scale", human_scale), ("against", against)):
+        sections[name], found = section(evidence, spec)
+        findings += found
     findings += structure.undefined_groups([registered])
     findings += few_clusters(registered)
     findings += bounds_finding(registered, missing, spec, MISSING)

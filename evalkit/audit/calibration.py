@@ -1,282 +1,214 @@
-"""What a reward is worth in human terms: are its margins log odds, what label does it stand for, what would people say
-of each system.
+"""Do the reward's values mean what they look like: margins as log odds, values as probabilities, a curve to the labels.
 
-1. A reward that only ranks needs no calibration, so nothing here warns.
-2. Whatever is fitted is judged on clusters that had no part in the fit.
-3. Human-scale means lean on the unlabelled samples only as far as the labelled ones can vouch for them; where they
-   cannot, the correction is refused with the reason, and the mean of the labels alone stays.
+1. Pairs of one prompt that humans rate apart: σ(margin) against which of the two they prefer, at level group or within.
+   Every pair is given with the preferred answer first, so that no number depends on the order of rows; there is then no
+   intercept.
+2. Labels of 0 and 1 and a reward from 0 to 1: the reward as the probability of label 1.
+3. Any other numbers: a rising curve from reward to label, every cluster by curves of the other folds.
+4. A reward need not be calibrated to rank well. Where the spec does not say what it means, a finding only informs.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, replace
 
 import numpy as np
 
-from evalkit.audit.agreement import Line, generator, groups_of, vocabulary
+from evalkit.audit.agreement import Line, generator, groups_of
 from evalkit.audit.evidence import Evidence
-from evalkit.audit.findings import Finding
+from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.spec import AuditSpec
-from evalkit.audit.unlabelled import ALL
 from evalkit.stats import (
     Estimate,
-    beyond_labelled,
     cluster_mean,
     cross_fitted_isotonic,
     cross_fitted_log_loss,
     fit_temperature,
     monotone_violation,
     pairs_within,
-    prediction_powered_mean,
     preference_calibration,
-    rogan_gladen,
-    undefined,
+    probability_calibration,
 )
 from evalkit.stats.arrays import FloatArray
-from evalkit.stats.clusters import clusters_of, joined
+from evalkit.stats.calibration import Reliability
+from evalkit.stats.correlation import FEW_CLUSTERS
 
-FOLDS = 5
 BINS = 10
-PICTURE = 11
-"""Points of the curve that are kept."""
-MOST_BEYOND = 0.05
-"""Share of unlabelled rewards beyond the labelled ones from which on a correction is refused."""
-LEAST_CHANCE = 0.01
-"""… unless labelling at random would leave so many beyond more often than this."""
-COIN = math.log(2)
+FOLDS = 5
+MOST_PAIRS = 10_000_000
+LEAST_COVERAGE = 0.95
 
 
 def calibration(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
-    """Calibration of margins and of values, and human-scale means by system. Takes the scored samples."""
-    if spec.categorical:
-        return _verdict_rates(evidence, spec), []
-    lines, findings = _of_pairs(evidence, spec)
-    return [*lines, *_of_values(evidence, spec), *_means(evidence, spec)], findings
+    """How far the reward's values are what they look like, on scored samples."""
+    scored = evidence.only(evidence.scored)
+    if spec.categorical or scored.reward.size == 0:
+        return [], []
+    binary = set(scored.human) <= {0.0, 1.0}
+    if binary and set(scored.reward) <= {0.0, 1.0}:
+        return [], []
+    if binary and scored.reward.min() >= 0 and scored.reward.max() <= 1:
+        return _of_probabilities(scored, spec)
+    of_pairs = _of_pairs(scored, spec) if spec.level in ("group", "within") else ([], [])
+    of_values = _of_values(scored, spec)
+    return [*of_pairs[0], *of_values[0]], [*of_pairs[1], *of_values[1]]
 
 
-def _of_pairs(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
-    """Margins between two answers to one prompt as log odds of the one that people prefer."""
-    if spec.group_by not in evidence.columns:
+def own_scale(values: FloatArray, name: str, spec: AuditSpec) -> FloatArray:
+    """Values as the files have them: turned back where less is better."""
+    scale = spec.scales.get(name)
+    return values if scale is None or scale.higher_is_better else -values
+
+
+def _of_pairs(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
+    groups = groups_of(scored, spec.group_by)
+    sizes = np.unique(groups.astype(str), return_counts=True)[1]
+    count = int(np.sum(sizes * (sizes - 1) // 2))
+    level = f"pairs within {spec.group_by}"
+    if count > MOST_PAIRS:
+        why = f"{count} pairs, more than {MOST_PAIRS}; label fewer samples per {spec.group_by}"
+        return [Line("log loss", level, "", Estimate(None, None, None, count, sizes.size, "log loss", why))], []
+    pairs = pairs_within(scored.reward, scored.human, groups)
+    apart = pairs.human != 0
+    if not apart.any():
         return [], []
-    groups = groups_of(evidence, spec.group_by)
-    if len(set(groups)) == groups.size:
-        return [], []
-    pairs = pairs_within(evidence.reward, evidence.human, groups)
-    decided = pairs.human != 0
-    if not decided.any():
-        return [], []
-    whole = joined(clusters_of(_codes(evidence.clusters), groups.size), clusters_of(_codes(groups), groups.size)).codes
-    clusters = _codes(whole[pairs.first[decided]])
-    # The preferred answer first: which of two answers a table lists first says nothing.
-    margins = pairs.reward[decided] * np.sign(pairs.human[decided])
-    preferred = np.ones_like(margins)
-    level = spec.confidence
-    temperature = fit_temperature(margins, preferred, clusters, level=level)
-    found = preference_calibration(margins, preferred, clusters, bins=BINS, level=level)
-    fitted = cross_fitted_log_loss(
-        margins, preferred, clusters, folds=FOLDS, level=level, rng=generator(spec, "temperature")
-    )
-    table = found.reliability
-    rules = f"P = σ(margin), T = 1; {int(np.count_nonzero(~decided))} pairs that people tie left out"
-    where = f"pairs within {spec.group_by}"
-    expected = "" if table.error_if_calibrated is None else f"; {table.error_if_calibrated:.3f} is noise's alone"
-    error = Estimate(
-        table.debiased_error, None, None, margins.size, found.brier.n_clusters,
-        f"Σ w |accuracy − confidence| over {len(table.bins)} bins of equal mass, less its excess", "has no interval",
-    ) if table.debiased_error is not None else undefined(
-        margins.size, found.brier.n_clusters, "calibration error, debiased", "a bin has fewer than two clusters"
-    )  # fmt: skip
-    details = {"bins": table.bins, "error": table.error, "error_if_calibrated": table.error_if_calibrated}
+    margins = np.sign(pairs.human[apart]) * pairs.reward[apart]
+    clusters, outcomes = _numbered(scored.clusters)[pairs.first[apart]], np.ones(margins.size)
+    confidence = spec.confidence
+    found = preference_calibration(margins, outcomes, clusters, bins=BINS, level=confidence)
+    temperature = fit_temperature(margins, outcomes, clusters, level=confidence)
+    rng = generator(spec, "temperature")
+    refitted = cross_fitted_log_loss(margins, outcomes, clusters, folds=FOLDS, rng=rng, level=confidence)
+    rules = f"left out as ties of humans: {count - margins.size}"
     lines = [
-        Line("temperature T*", where, rules.replace(", T = 1", "/T"), temperature),
-        Line("log odds per unit of margin", where, f"{rules}; 1 if calibrated", found.slope),
-        Line("log loss", where, f"{rules}; a coin has {COIN:.3f}", found.log_loss),
-        Line("log loss at T*", where, f"T* of the other clusters, {FOLDS} folds", fitted),
-        Line("Brier score", where, f"{rules}; a coin has 0.250", found.brier),
-        Line("calibration error, debiased", where, f"{rules}{expected}", error, details=details),
+        Line("Brier score", level, f"{rules}; .25 is knowing nothing", found.brier),
+        Line("log loss", level, f"{rules}; {math.log(2):.3f} is knowing nothing", found.log_loss),
+        Line("log loss at T*", level, f"T* of the other clusters' folds; {rules}", refitted),
+        Line("temperature T*", level, "margins / T* are calibrated; above 1 overconfident", temperature),
+        Line("slope on margin", level, "1 calibrated, below 1 overconfident", found.slope),
+        _error_line(found.reliability, margins.size, found.brier.n_clusters, level),
     ]
-    return lines, _overconfident(temperature, found.log_loss, fitted, spec)
+    better = "" if refitted.value is None else f", {refitted.value:.3f} after division by T* = {temperature.value:.3g}"
+    said = f"log loss is {found.log_loss.value:.3f} ({math.log(2):.3f} is knowing nothing){better}"
+    return lines, _confidence(found.slope, said, "divide margins by T*", spec, "log_odds")
 
 
-def _overconfident(temperature: Estimate, loss: Estimate, fitted: Estimate, spec: AuditSpec) -> list[Finding]:
-    """A finding where margins claim more than they hold, by the interval of T*."""
-    if temperature.low is None or temperature.low <= 1 or temperature.value is None:
-        return []
-    losses = "" if loss.value is None else f"; log loss {loss.value:.3f}, of a coin {COIN:.3f}"
-    losses += "" if fitted.value is None else f", at T* {fitted.value:.3f}"
-    return [
-        Finding(
-            "CALIB.OVERCONFIDENT",
-            "info",
-            f"read as log odds, margins of {spec.reward} claim more than they hold: T* = {temperature.value:.3g} "
-            f"[{temperature.low:.3g}, {temperature.high:.3g}]{losses}",
-            "nothing where only the order counts; where margins are read as probabilities or weighed (margin losses, "
-            "best-of-n against KL, mixtures of rewards), divide by a T fitted on other labels",
-            temperature,
+def _of_probabilities(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
+    p, y = np.asarray(scored.reward, dtype=np.float64), np.asarray(scored.human, dtype=np.float64)
+    found = probability_calibration(p, y, _numbered(scored.clusters), bins=BINS, level=spec.confidence)
+    level, share = "probability of label 1", float(y.mean())
+    lines = [
+        Line("Brier score", level, f"{share * (1 - share):.3f} is knowing the share of 1 only", found.brier),
+        Line("log loss", level, f"{_entropy(share):.3f} is knowing the share of 1 only", found.log_loss),
+        Line("mean reward − mean label", level, "0 calibrated", found.bias),
+        Line("slope on log odds", level, "1 calibrated, below 1 overconfident", found.slope),
+        Line("intercept", level, "0 calibrated", found.intercept),
+        _error_line(found.reliability, p.size, found.brier.n_clusters, level),
+    ]
+    findings = []
+    if found.certain_wrong.value is not None:
+        lines.append(Line("wrong where reward is 0 or 1", level, "0 calibrated", found.certain_wrong))
+    if found.slope.value is not None:
+        said = f"Brier score {found.brier.value:.3f}"
+        findings += _confidence(found.slope, said, "calibrate it on other labels", spec, "probability")
+    elif _known(found.certain_wrong) and (found.certain_wrong.low or 0) > 0:
+        statement = (
+            f"{found.certain_wrong.n} rewards are exactly 0 or 1, and {100 * (found.certain_wrong.value or 0):.1f} % "
+            "of them are wrong"
         )
-    ]
+        mend = "take them as less than certain, or calibrate the reward on other labels"
+        severity = _severity(spec, "probability")
+        findings.append(Finding("CALIB.OVERCONFIDENT", severity, statement, mend, found.certain_wrong))
+    if _known(found.bias) and found.bias.low is not None and not found.bias.low <= 0 <= (found.bias.high or 0):
+        statement = f"mean reward is {p.mean():.3f}, mean label {share:.3f}: the reward promises too " + (
+            "much" if (found.bias.value or 0) > 0 else "little"
+        )
+        mend = "do not read mean rewards as shares of good answers; see the human scale, or calibrate"
+        findings.append(Finding("CALIB.BIASED", _severity(spec, "probability"), statement, mend, found.bias))
+    return lines, findings
 
 
-def _of_values(evidence: Evidence, spec: AuditSpec) -> list[Line]:
-    """How far a label is from what the reward says: as it is, through a rising curve, and from the mean label."""
-    clusters = _codes(evidence.clusters)
+def _of_values(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
+    x, y = np.asarray(scored.reward, dtype=np.float64), np.asarray(scored.human, dtype=np.float64)
+    clusters = _numbered(scored.clusters)
     if np.unique(clusters).size < 2:
-        return []
-    reward, human = evidence.reward, evidence.human
-    curve = cross_fitted_isotonic(reward, human, clusters, folds=FOLDS, rng=generator(spec, "isotonic"))
-    mean = cross_fitted_isotonic(
-        np.zeros_like(reward), human, clusters, folds=FOLDS, rng=generator(spec, "isotonic")
-    )  # fmt: skip
-    at = np.quantile(reward, np.linspace(0, 1, PICTURE))
-    sides = _sign(spec, spec.reward), _sign(spec, spec.label)
-    details = {
-        "curve": [
-            {"reward": float(r) * sides[0], "label": float(h) * sides[1]}
-            for r, h in zip(at, curve.curve.at(at), strict=True)
-        ],
-        "monotone_violation": monotone_violation(reward, human, bins=BINS),
-    }
-    name, unit = "error of the label", f"root mean square, in units of {spec.label}"
-
-    def line(what: str, rules: str, predicted: FloatArray, **further: Any) -> Line:
-        squared = cluster_mean((human - predicted) ** 2, clusters, level=spec.confidence, bounds=(0.0, math.inf))
-        return Line(name, what, f"{rules}; {unit}", _root(squared), details=further)
-
-    lines = [line("mean label alone", f"mean of the other clusters, {FOLDS} folds", mean.labelled)]
-    if spec.reward in spec.scales and spec.scales[spec.reward] == spec.scales.get(spec.label):
-        lines.append(line("reward as it is", "the scales are declared the same", reward))
-    lines.append(line("rising curve, in sample", "judged on what it was fitted to", curve.curve.at(reward)))
-    lines.append(line("rising curve, out of fold", f"isotonic, {FOLDS} folds of clusters", curve.labelled, **details))
-    return lines
-
-
-def _root(squared: Estimate) -> Estimate:
-    """Root of a mean square, and of the ends of its interval."""
-    value, low, high = (None if end is None else math.sqrt(end) for end in (squared.value, squared.low, squared.high))
-    return replace(squared, value=value, low=low, high=high, method=f"root of {squared.method}")
-
-
-@dataclass(frozen=True, slots=True)
-class _System:
-    """One system's samples, with a label and without."""
-
-    name: str
-    reward: np.ndarray
-    human: np.ndarray
-    clusters: np.ndarray
-    rest: np.ndarray
-    """Rewards without a label."""
-    rest_clusters: np.ndarray
-
-
-def _systems(evidence: Evidence, spec: AuditSpec) -> list[_System]:
-    """By name; empty where there is one system and nothing is unlabelled, for then there is nothing to add. Samples
-    whose system no file names are left out."""
-    rest = evidence.unlabelled
-    column = evidence.columns.get(spec.system_by, np.full(evidence.human.size, ALL, dtype=object))
-    systems = np.array(["" if cell is None else str(cell) for cell in column], dtype=object)
-    unlabelled = np.empty(0, dtype=object) if rest is None else rest.systems
-    names = sorted({*systems, *unlabelled} - {""})
-    if len(names) < 2 and unlabelled.size == 0:
-        return []
-    found = []
-    for name in names:
-        mine, others = systems == name, unlabelled == name
-        found.append(
-            _System(
-                name,
-                evidence.reward[mine],
-                evidence.human[mine],
-                evidence.clusters[mine],
-                evidence.reward[:0] if rest is None else rest.reward[others],
-                evidence.clusters[:0] if rest is None else rest.clusters[others],
-            )
+        return [], []
+    beyond = scored.unlabelled.reward if scored.unlabelled is not None else np.empty(0)
+    fitted = cross_fitted_isotonic(x, y, clusters, beyond, folds=FOLDS, rng=generator(spec, "isotonic"))
+    raw = own_scale(x, spec.reward, spec) - own_scale(y, spec.label, spec)
+    name, level = "mean squared error", f"{spec.label} from {spec.reward}"
+    places = np.quantile(x, np.linspace(0, 1, 11))
+    curve = [
+        {"reward": float(a), "label": float(b)}
+        for a, b in zip(
+            own_scale(places, spec.reward, spec), own_scale(fitted.curve.at(places), spec.label, spec), strict=True
         )
-    return found
-
-
-def _level(spec: AuditSpec, name: str) -> str:
-    return name if name == ALL else f"{spec.system_by} {name}"
-
-
-def _means(evidence: Evidence, spec: AuditSpec) -> list[Line]:
-    """Mean label of each system: of its labels alone, and with its unlabelled rewards; and its mean reward."""
-    lines = []
-    of_reward, of_label = _sign(spec, spec.reward), _sign(spec, spec.label)
-    for one in _systems(evidence, spec):
-        human, reward, rest = one.human * of_label, one.reward * of_reward, one.rest * of_reward
-        level = spec.confidence
-        all_rewards = cluster_mean(
-            np.concatenate([reward, rest]), [*one.clusters, *one.rest_clusters], level=level
-        )  # fmt: skip
-        where = _level(spec, one.name)
-        lines += [
-            Line(f"mean {spec.reward}", where, "every scored sample, on the reward's own scale", all_rewards),
-            Line(f"mean {spec.label}", where, "labels alone", cluster_mean(human, one.clusters, level=level)),
-        ]
-        if rest.size:
-            lines.append(_powered(replace(one, human=human, reward=reward, rest=rest), where, spec))
-    return lines
-
-
-def _powered(one: _System, where: str, spec: AuditSpec) -> Line:
-    """The prediction-powered mean, or why there is none."""
-    name, rules = f"mean {spec.label}", f"PPI++, with {one.rest.size} rewards without label, left unlabelled by chance"
-    groups = len(set(one.clusters))
-    if one.human.size == 0:
-        why = "no labels of its own; a correction learnt elsewhere corrects nothing"
-        return Line(name, where, rules, undefined(0, 0, "prediction-powered mean", why))
-    share, chance = beyond_labelled(one.reward, one.rest)
-    details: dict[str, Any] = {"beyond_labelled": share, "chance": chance}
-    if share > MOST_BEYOND and chance < LEAST_CHANCE:
-        why = f"{100 * share:.0f} % of rewards without label lie beyond those with one; label some of these too"
-        return Line(
-            name, where, rules, undefined(one.human.size, groups, "prediction-powered mean", why), details=details
-        )
-    found = prediction_powered_mean(
-        one.human, one.reward, one.rest, one.clusters, one.rest_clusters, level=spec.confidence
+    ]
+    lines = [
+        Line(name, level, "reward as it is, as if on the label's scale", _squares(raw, clusters, spec)),
+        Line(name, level, f"rising curve, {FOLDS} folds of clusters", _squares(fitted.labelled - y, clusters, spec),
+             details={"curve": curve}),
+        Line(name, level, "knowing only the mean label", _squares(y.mean() - y, clusters, spec)),
+    ]  # fmt: skip
+    exact = "share of what labels differ by between 10 bins of reward"
+    n, g = x.size, int(np.unique(clusters).size)
+    violation = Estimate(monotone_violation(x, y, bins=BINS), None, None, n, g, exact, "no interval; noise adds to it")
+    lines.append(Line("against a rising curve", level, "0 rising, 1 falling", violation))
+    if fitted.coverage is None:
+        return lines, []
+    inside = Estimate(fitted.coverage, None, None, beyond.size, g, "share of unlabelled rewards", "no interval")
+    lines.append(Line("within the labelled range", level, "beyond it the curve is a guess", inside))
+    if fitted.coverage >= LEAST_COVERAGE:
+        return lines, []
+    statement = (
+        f"{100 * (1 - fitted.coverage):.1f} % of the {beyond.size} rewards without a label lie outside the range of "
+        "those with one: nobody has said what such rewards are worth"
     )
-    details |= {"power": found.power, "variance_ratio": found.variance_ratio}
-    return Line(name, where, rules, found.mean, details=details)
+    finding = Finding("CALIB.OUT_OF_RANGE", "warning", statement, "label samples with such rewards too", inside)
+    return lines, [finding]
 
 
-def _verdict_rates(evidence: Evidence, spec: AuditSpec) -> list[Line]:
-    """Share of the second of two labels in each system: by the judge, by the labels alone, and by Rogan–Gladen. A
-    verdict that is not this label counts as the other, read or not."""
-    known = vocabulary(evidence, spec)
-    if len(known) != 2 or spec.combine_orders == "average":
+def _confidence(slope: Estimate, said: str, mend: str, spec: AuditSpec, meaning: str) -> list[Finding]:
+    """A finding where the whole interval of the slope lies on one side of 1."""
+    if not _known(slope) or slope.low is None or slope.high is None or slope.low <= 1 <= slope.high:
         return []
-    passed = known[-1]
-    lines = []
-    for one in _systems(evidence, spec):
-        human, judged, rest = (
-            np.array([said == passed for said in column], dtype=np.float64)
-            for column in (one.human, one.reward, one.rest)
-        )
-        level, bounds = spec.confidence, (0.0, 1.0)
-        every = cluster_mean(
-            np.concatenate([judged, rest]), [*one.clusters, *one.rest_clusters], level=level, bounds=bounds
-        )
-        where, name = _level(spec, one.name), f"rate of {passed}"
-        lines += [
-            Line(f"{name} by {spec.reward}", where, "every verdict there is", every),
-            Line(name, where, "labels alone", cluster_mean(human, one.clusters, level=level, bounds=bounds)),
-        ]
-        if rest.size:
-            found = rogan_gladen(human, judged, rest, one.clusters, one.rest_clusters, level=level)
-            rules = f"Rogan–Gladen, of {rest.size} verdicts without label, left unlabelled by chance"
-            details = {"sensitivity": found.sensitivity, "specificity": found.specificity}
-            lines.append(Line(name, where, rules, found.rate, details=details))
-    return lines
+    over = slope.high < 1
+    code, promise = ("CALIB.OVERCONFIDENT", "more") if over else ("CALIB.UNDERCONFIDENT", "less")
+    what = "margins taken as log odds" if meaning == "log_odds" else "rewards taken as probabilities"
+    statement = f"{what} promise {promise} than humans keep: slope {slope.value:.3f} where 1 is calibrated; {said}"
+    mend = f"{mend} before they are used as probabilities; ranking is not concerned"
+    return [Finding(code, _severity(spec, meaning), statement, mend, slope)]
 
 
-def _sign(spec: AuditSpec, name: str) -> int:
-    """−1 for what was turned since less of it is better."""
-    return 1 if name not in spec.scales or spec.scales[name].higher_is_better else -1
+def _severity(spec: AuditSpec, meaning: str) -> Severity:
+    return "warning" if spec.reward_means == meaning else "info"
 
 
-def _codes(labels: np.ndarray) -> np.ndarray:
-    """Labels as numbers in the order of their text, so that folds do not depend on the order of rows."""
-    return np.unique(labels.astype(str), return_inverse=True)[1]
+def _known(estimate: Estimate) -> bool:
+    """Whether an interval may carry a finding: below 12 clusters it is too narrow."""
+    return estimate.low is not None and estimate.n_clusters >= FEW_CLUSTERS
+
+
+def _error_line(found: Reliability, n: int, clusters: int, level: str) -> Line:
+    method = f"Σ share of bin · |accuracy − confidence| less its noise, {len(found.bins)} bins of equal mass"
+    estimate = Estimate(found.debiased_error, None, None, n, clusters, method, "no interval; see what noise gives")
+    if found.debiased_error is None:
+        estimate = replace(estimate, why="a bin has fewer than two clusters")
+    as_if = found.error_if_calibrated
+    rules = "" if as_if is None else f"{found.error:.3f} with its noise, which alone gives {as_if:.3f}"
+    details = {"error": found.error, "if_calibrated": as_if, "bins": [asdict(b) for b in found.bins]}
+    return Line("calibration error", level, rules, estimate, details=details)
+
+
+def _squares(errors: FloatArray, clusters: np.ndarray, spec: AuditSpec) -> Estimate:
+    return cluster_mean(errors**2, clusters, level=spec.confidence)
+
+
+def _entropy(share: float) -> float:
+    return -sum(p * math.log(p) for p in (share, 1 - share) if p > 0)
+
+
+def _numbered(clusters: np.ndarray) -> np.ndarray:
+    """Clusters as numbers in the order of their names, so that folds do not depend on the order of rows."""
+    return np.unique(clusters.astype(str), return_inverse=True)[1]

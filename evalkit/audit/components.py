@@ -168,10 +168,10 @@ def _saturated(name: str, evidence: Evidence, spec: AuditSpec) -> tuple[list[Lin
     end, at_end = _fuller_end(values, found, spec, name)
     share = cluster_mean(at_end.astype(np.float64), held.clusters, level=spec.confidence, bounds=(0.0, 1.0))
     shown = f"{-end if _turned(name, spec) else end:g}"
-    rules = f"effective levels {found.effective_levels:.1f}"
+    rules = f"{shown}; effective levels {found.effective_levels:.1f}"
     if found.constant_groups is not None:
         rules += f"; no difference in {100 * found.constant_groups:.1f} % of {spec.group_by}s with several samples"
-    line = Line(f"{name}: is {shown}", "share", rules, share, details={"saturation": found})
+    line = Line(f"{name}: at one end", "share", rules, share, details={"saturation": found})
     if share.low is None or share.low < SATURATED:
         return [line], []
     rows = np.flatnonzero(~at_end)[:MOST_EVIDENCE]

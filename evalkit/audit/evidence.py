@@ -1,7 +1,7 @@
 """Scores beside labels, a row per sample, with the ledger of what became of every sample.
 
 1. A sample is eligible when it is labelled: then humans have said what it is worth. Scored samples that nobody labelled
-   are counted, and say nothing of agreement (`unlabelled.py`).
+   are counted, and say nothing of agreement.
 2. Every eligible sample ends in exactly one line of the ledger: used, or why not.
 3. The row order is that of the labels; nothing downstream depends on it.
 """
@@ -84,7 +84,7 @@ class Evidence:
     repeat_names: tuple[str, ...] = ()
     """What the table calls each repeat; empty where `repeats` is None."""
     unlabelled: Unlabelled | None = None
-    """Scored samples that were not asked about; `only` leaves them as they are."""
+    """Scored samples that nobody labelled; `only` leaves them as they are."""
 
     @property
     def scored(self) -> NDArray[np.bool_]:
@@ -210,7 +210,7 @@ def _wanted(spec: AuditSpec, scores: Scores, labels: Labels) -> list[str]:
                 f"read are {there}; name it with --map {name}=COLUMN, or change the spec"
             )
     known = [*scores.about, *labels.about]
-    return list(dict.fromkeys(name for name in known if name in (*needed, spec.group_by, spec.system_by, *CARRIED)))
+    return list(dict.fromkeys(name for name in known if name in (*needed, spec.system_by, *CARRIED)))
 
 
 STANDS_IN = {"length": ("text",)}

@@ -115,6 +115,10 @@ class AuditSpec(Section):
     """By name of a reward or label."""
     labels: tuple[Text, ...] = ()
     """The vocabulary of categorical labels, in order where they have one; none takes what occurs."""
+    reward_means: Literal["log_odds", "probability"] | None = None
+    """What the reward's values claim to be, beyond an order: log odds, so that σ(difference) is the chance that the
+    better one is preferred (a Bradley–Terry reward model), or the probability of label 1. Then a reward whose claim
+    fails is warned of; None only tells how far it would fail."""
     strata: tuple[Text, ...] = ()
     """Columns to break the agreement down by."""
     controls: tuple[Text, ...] = ()
@@ -162,6 +166,7 @@ class AuditSpec(Section):
             raise ValueError(f"missing worst needs the range of {self.reward} in scales")
         self._check_orders()
         self._check_components()
+        self._check_meaning()
         if self.against == self.reward:
             raise ValueError(f"against {self.against} is the reward itself; name another component")
         for field in ("strata", "controls", "components"):
@@ -185,6 +190,15 @@ class AuditSpec(Section):
                 raise ValueError(
                     f"component_labels holds {name} against {dimension}, the overall label, which all are; leave it out"
                 )
+
+    def _check_meaning(self) -> None:
+        if self.reward_means is not None and self.categorical:
+            raise ValueError("reward_means is for numbers; leave it out for verdicts")
+        if self.reward_means == "log_odds" and self.level not in ("group", "within"):
+            raise ValueError("reward_means log_odds is about pairs of one prompt: it needs level group or within")
+        scale = self.scales.get(self.reward)
+        if self.reward_means == "probability" and (scale is None or scale.low != 0 or scale.high != 1):
+            raise ValueError(f"reward_means probability needs scales: {{{self.reward}: {{low: 0, high: 1}}}}")
 
     def _check_orders(self) -> None:
         if bool(self.orders) != (self.combine_orders is not None):

@@ -284,7 +284,7 @@ def _cancels(name: str, share: Estimate, brings: Estimate, where: str, spec: Aud
 
 def _dominates(name: str, share: Estimate, held: Estimate, where: str, spec: AuditSpec) -> list[Finding]:
     """A finding where one component is the reward; a warning where nothing shows that it agrees with humans."""
-    if share.value is None or share.low is None or share.low < DOMINATES:
+    if share.value is None or _least(share, spec) < DOMINATES:
         return []
     chance = _nothing(spec)
     agrees = held.low is not None and held.low > chance
@@ -298,6 +298,14 @@ def _dominates(name: str, share: Estimate, held: Estimate, where: str, spec: Aud
             share,
         )
     ]
+
+
+def _least(share: Estimate, spec: AuditSpec) -> float:
+    """The low end of a share; where all clusters are alike that of Clopper and Pearson, all of so many."""
+    if share.low is not None:
+        return share.low
+    all_of_them = math.pow(float(spec.alpha) / 2, 1 / max(share.n_clusters, 1))
+    return (share.value or 0.0) * all_of_them
 
 
 def _nothing(spec: AuditSpec) -> float:

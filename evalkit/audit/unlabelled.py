@@ -1,11 +1,8 @@
-"""Scored samples that nobody labelled: they say nothing of agreement, and sharpen a mean on the human scale.
-
-Only samples that were not asked about: absent from the labels, or there with every cell empty. A sample on which
-annotators are tied, or whose label could not be read, was asked about and is no sample left out by chance.
-"""
+"""Scored samples that nobody labelled: they say nothing of agreement, and sharpen figures on the human scale."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,57 +12,63 @@ from numpy.typing import NDArray
 from evalkit.audit.inputs import OK, Labels, Scores
 from evalkit.audit.spec import NO_CLUSTERS, AuditSpec
 
-ALL = "all samples"
-"""The one system where no file names systems."""
-
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
-    """Samples with a reward, a cluster and a system, and without a label. Arrays have a row per sample."""
+    """Scored samples without any label. Arrays have a row per sample that can be used."""
 
     reward: NDArray[Any]
-    """Numbers, or verdicts as text; turned where less is better, as `Evidence.reward`."""
-    systems: NDArray[np.object_]
-    """`spec.system_by` as text; `all samples` where no file has that column."""
+    """As in `Evidence`: numbers, turned where less is better, or verdicts."""
     clusters: NDArray[np.object_]
-    left_out: int
-    """Scored samples without label whose cluster or system no file names."""
+    systems: NDArray[np.object_] | None
+    """By `system_by`; None where no file has that column."""
+    left_out: dict[str, int]
+    """Samples without a label that cannot be used, by cause."""
 
 
 def unlabelled_of(scores: Scores, labels: Labels, spec: AuditSpec) -> Unlabelled:
-    """The scored samples of a join that were not asked about, with a reward on its declared scale."""
+    """The samples that no annotator rated, and that have a score, a cluster, and a system where a file has systems.
+
+    A sample whose annotators are tied has been labelled, and is none of them.
+
+    Args:
+        scores: with one value a sample.
+        labels: which may hold rows that are still blank.
+        spec: names reward, clusters and systems.
+    """
     row_of = {key: i for i, key in enumerate(labels.sample_ids)}
-    unparsed = set(labels.unparsed)
+    rated = {key for key, i in row_of.items() if any(value is not None for value in labels.ratings[i])}
+    with_systems = any(spec.system_by in table.about for table in (scores, labels))
     scale = None if spec.categorical else spec.scales.get(spec.reward)
-    by_system = spec.system_by in scores.about or spec.system_by in labels.about
-    rewards, systems, clusters, left_out = [], [], [], 0
+    values, statuses = scores.values[spec.reward], scores.statuses[spec.reward]
+    kept: list[tuple[Any, str, str]] = []
+    left_out: Counter[str] = Counter()
+
+    def about(name: str, j: int, key: str) -> str:
+        for table, i in ((scores, j), (labels, row_of.get(key))):
+            cell = table.about[name][i] if name in table.about and i is not None else None
+            if cell is not None and str(cell).strip():
+                return str(cell)
+        return ""
+
     for j, key in enumerate(scores.sample_ids):
-        i = row_of.get(key)
-        asked = i is not None and (labels.rows[i] in unparsed or any(cell is not None for cell in labels.ratings[i]))
-        value = scores.values[spec.reward][j]
-        if asked or value is None or scores.statuses[spec.reward][j] != OK:
+        if key in rated:
             continue
-        if scale is not None and not float(scale.low) <= value <= float(scale.high):
-            continue
-        system = _cell(spec.system_by, scores, labels, j, i) if by_system else ALL
-        cluster = key if spec.cluster_by == NO_CLUSTERS else _cell(spec.cluster_by, scores, labels, j, i)
-        if system is None or cluster is None:
-            left_out += 1
-            continue
-        rewards.append(-value if scale is not None and not scale.higher_is_better else value)
-        systems.append(system)
-        clusters.append(cluster)
-    return Unlabelled(
-        np.array(rewards, dtype=object if spec.categorical else np.float64),
-        np.array(systems, dtype=object),
-        np.array(clusters, dtype=object),
-        left_out,
-    )
-
-
-def _cell(name: str, scores: Scores, labels: Labels, j: int, i: int | None) -> str | None:
-    """A column of either file at this sample, as text; None where it has none."""
-    for about, row in ((scores.about.get(name), j), (labels.about.get(name), i)):
-        if about is not None and row is not None and about[row] is not None and str(about[row]).strip():
-            return str(about[row])
-    return None
+        cluster = key if spec.cluster_by == NO_CLUSTERS else about(spec.cluster_by, j, key)
+        system = about(spec.system_by, j, key) if with_systems else ""
+        if statuses[j] != OK:
+            left_out[statuses[j]] += 1
+        elif scale is not None and not float(scale.low) <= values[j] <= float(scale.high):
+            left_out["out of scale"] += 1
+        elif not cluster:
+            left_out[f"no {spec.cluster_by}"] += 1
+        elif with_systems and not system:
+            left_out[f"no {spec.system_by}"] += 1
+        else:
+            kept.append((values[j], cluster, system))
+    reward = np.empty(len(kept), dtype=object if spec.categorical else np.float64)
+    reward[:] = [value for value, _, _ in kept]
+    if scale is not None and not scale.higher_is_better:
+        np.negative(reward, out=reward)
+    clusters, systems = (np.array([row[k] for row in kept], dtype=object) for k in (1, 2))
+    return Unlabelled(reward, clusters, systems if with_systems else None, dict(left_out))

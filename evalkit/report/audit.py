@@ -11,6 +11,7 @@ MARKS = {"blocking": "!!", "warning": "! ", "info": "  "}
 SHORT = ("levels", "unparsed", "against")
 """Sections that the summary shows whole, beside the registered number and people."""
 PEOPLE = 3
+CORRECTED = ("PPI++", "Rogan–Gladen")
 READ = 2
 """Of each kind of sample to read."""
 
@@ -39,7 +40,7 @@ def audit_text(result: Audit, details: bool = False) -> str:
         lines += ["", *(line for finding in result.findings for line in finding_lines(finding))]
     left = []
     for name, found in result.sections.items():
-        shown = found if details or name in SHORT else _of_people(found) if name == "people" else []
+        shown = found if details or name in SHORT else _short(name, found)
         if shown:
             lines += ["", name, _lines(shown)]
         if len(shown) < len(found):
@@ -50,8 +51,12 @@ def audit_text(result: Audit, details: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _of_people(found: list[Line]) -> list[Line]:
-    """The ceiling, the reward beside it, and how far people agree."""
+def _short(name: str, found: list[Line]) -> list[Line]:
+    """Of people the ceiling, the reward beside it, and how far they agree; on the human scale what was corrected."""
+    if name == "human scale":
+        return [line for line in found if line.name.endswith(CORRECTED)]
+    if name != "people":
+        return []
     alpha = [line for line in found if line.name.startswith("Krippendorff")]
     return [*found[:PEOPLE], *[line for line in alpha[:1] if line not in found[:PEOPLE]]]
 

@@ -10,12 +10,14 @@ from evalkit.stats.calibration import (
     Calibration,
     CrossFitted,
     Isotonic,
+    ProbabilityCalibration,
     cross_fitted_isotonic,
     cross_fitted_log_loss,
     fit_isotonic,
     fit_temperature,
     monotone_violation,
     preference_calibration,
+    probability_calibration,
 )
 from evalkit.stats.ceiling import Aggregate, Ceiling, HeldOut, accuracy, aggregate_labels, leave_one_annotator_out
 from evalkit.stats.comparing import Test, adjust, mcnemar, perm_both, williams
@@ -40,7 +42,7 @@ from evalkit.stats.conflicts import (
 from evalkit.stats.corrected import (
     PredictionPowered,
     RoganGladen,
-    beyond_labelled,
+    chosen_by_value,
     prediction_powered_mean,
     rogan_gladen,
 )
@@ -163,6 +165,10 @@ __all__ = [
     "Ownership",
     "Modality",
     "PredictionPowered",
+    "ProbabilityCalibration",
+    "chosen_by_value",
+    "cross_fitted_log_loss",
+    "probability_calibration",
     "Replaced",
     "RoganGladen",
     "Saturation",
@@ -171,13 +177,11 @@ __all__ = [
     "accuracy",
     "aggregate_labels",
     "alt_test",
-    "beyond_labelled",
     "conflict_matrix",
     "controlled_preference",
     "controlled_win_rate",
     "corrected_for_attenuation",
     "cross_fitted_isotonic",
-    "cross_fitted_log_loss",
     "drop_one",
     "fit_isotonic",
     "fit_temperature",

@@ -1,46 +1,65 @@
-"""Two audits of real human ratings by the public command, as one would type it in this folder.
+"""Three audits of rewards against real human ratings, in a fresh workspace: freeze first, then look.
 
-The specs were frozen before: their locks are committed beside them.
+Every command is printed as it is run, so that it can be typed again in `build/demo-audit`.
 """
 
 from __future__ import annotations
 
-import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-JUDGE = [
-    "evalkit audit reward --spec judge.audit.yaml --verdicts judge/verdicts.csv --labels judge/labels.csv",
-    "--map sample_id=pair --annotators annotator1,annotator2,annotator3",
-]
-REWARD = [
-    "evalkit audit reward --spec reward.audit.yaml --scores reward/scores.csv --labels reward/labels.csv",
-    "--map sample_id=reply --map policy=system",
-]
+WORKSPACE = HERE.parent.parent / "build" / "demo-audit"
+TABLES = ("scores.csv", "labels.csv", "few-labels.csv", "verdicts.csv", "preferences.csv")
+SPECS = ("chat.yaml", "judge.yaml")
+STEPS = (
+    ("1. Freeze both specs before looking: what decides cannot change afterwards.", "audit freeze protocols/chat.yaml"),
+    ("", "audit freeze protocols/judge.yaml"),
+    (
+        "2. A reward of numbers: does it rank the responses to a dialogue as people do?",
+        "audit reward --scores scores.csv --labels labels.csv --spec protocols/chat.yaml --map sample_id=response",
+    ),
+    (
+        "3. Labels of 20 dialogues only: what would people say of each system? 'human scale' has it.",
+        "audit reward --scores scores.csv --labels few-labels.csv --spec protocols/chat.yaml --map sample_id=response",
+    ),
+    (
+        "4. A judge of pairs, beside the three people who judged the same pairs, and beside another judge.",
+        "audit reward --verdicts verdicts.csv --labels preferences.csv --annotators ann1,ann2,ann3 "
+        "--spec protocols/judge.yaml --map sample_id=pair",
+    ),
+)
 
 
-def run(command: list[str], expect: int) -> None:
-    """Print a command, run it here, and print what it says."""
-    print("\n$ " + " \\\n    ".join(command), flush=True)
-    arguments = shlex.split(" ".join(command))[1:]
-    done = subprocess.run(
-        [sys.executable, "-m", "evalkit", *arguments], cwd=HERE, text=True, stdout=subprocess.PIPE, check=False
-    )
-    print(done.stdout, end="", flush=True)
-    if done.returncode != expect:
-        sys.exit(f"demo: expected exit code {expect}, got {done.returncode}")
+def lay_out(workspace: Path) -> None:
+    """The tables, and the specs under protocols/, in a workspace that is there."""
+    for name in TABLES:
+        shutil.copy(HERE / name, workspace / name)
+    for name in SPECS:
+        shutil.copy(HERE / name, workspace / "protocols" / name)
 
 
 def main() -> None:
-    """Run both audits."""
-    print(
-        "\n# A judge of two answers, against three people: 999 pairs of 170 instructions. Exit code 3: it cannot tell."
-    )
-    run(JUDGE, expect=3)
-    print("\n# A reward for replies in a dialogue, against people's overall rating: 360 replies, six to a dialogue.")
-    run(REWARD, expect=0)
+    """Play the demo."""
+    shutil.rmtree(WORKSPACE, ignore_errors=True)
+    WORKSPACE.mkdir(parents=True)
+    run("init")
+    lay_out(WORKSPACE)
+    for note, command in STEPS:
+        if note:
+            print(f"\n# {note}")
+        print(f"\n$ evalkit {command}", flush=True)
+        run(command)
+    print("\n# The workspace is build/demo-audit; add --details to a command for every number it computed.")
+
+
+def run(command: str) -> None:
+    """One command of evalkit in the workspace; the demo ends where it does not end well."""
+    done = subprocess.run([sys.executable, "-m", "evalkit", *command.split()], cwd=WORKSPACE, check=False)
+    if done.returncode:
+        sys.exit(f"demo: expected exit code 0, got {done.returncode}")
 
 
 if __name__ == "__main__":

@@ -93,7 +93,7 @@ TABLES: list[tuple[dict[str, Any], Sequence[str], list[tuple[Any, ...]], str]] =
     ),
     (
         {"level": "within"}, WHOLE, ROWS,
-        "spec, field cluster_by: clusters none part groups of item_id, whose samples level within compares",
+        "level within, cluster_by none: samples of one item_id lie in several clusters, so what differs within it",
     ),
     ({"controls": ["policy"]}, WHOLE, ROWS, "controls policy: no sample has a number for all of them"),
     ({"statistic": "auc"}, WHOLE, ROWS, "auc: human labels must be 0 and 1; take another statistic for graded labels"),
@@ -261,7 +261,7 @@ def test_a_lock_that_is_incomplete_or_edited_is_refused(desk: Desk) -> None:
 def test_a_plan_from_an_audit_without_an_interval_asks_for_more_samples(desk: Desk) -> None:
     rows = [(0, "a", 1, 1), (1, "a", 2, 3), (2, "b", 3, 2)]
     table = desk.table("t.csv", ["sample_id", "item_id", "reward", "label"], rows)
-    result = audit_reward(table, table, desk.spec(False, cluster_by="item_id"))
+    result = audit_reward(table, table, desk.spec(False, statistic="gamma", cluster_by="item_id"))
     folder = keep(result, desk.root / ".evalkit" / "audits", to_json(audit_json(result)).encode())
-    with pytest.raises(BadInput, match="this audit has no interval of spearman, so its clusters' spread is unknown"):
+    with pytest.raises(BadInput, match="this audit has no interval of gamma, so its clusters' spread is unknown"):
         plan_audit(Wish(half_width=0.1), read_measured(folder / "audit.json"))
