@@ -1,8 +1,10 @@
 """The shape of the reward's values, what is likely wrong with it, and what helps.
 
-1. Looked at are the scored samples that have a label, as the file has them: a scale where less is better is not turned.
+1. Looked at are the scored samples that have a label, as the file has them: a scale where less is better is not
+   turned.
 2. A finding rests on the end of an interval, never on the value in its middle; few samples raise none.
-3. A shape alone rarely makes an audit's numbers wrong. Only a constant blocks: nothing can be said of how it orders.
+3. A shape alone rarely makes an audit's numbers wrong. Only a constant blocks: nothing can be said of how it
+   orders.
 """
 
 from __future__ import annotations
@@ -12,14 +14,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evalkit.audit.agreement import Line, generator, groups_of
+from evalkit.audit.drift import moved
 from evalkit.audit.evidence import Evidence
-from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity
+from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity, in_figures, in_percent
 from evalkit.audit.spec import NO_CLUSTERS, AuditSpec
 from evalkit.stats import (
     Estimate,
     ValueShares,
-    adjust,
-    drift,
     extreme_share,
     informative_groups,
     nonfinite_share,
@@ -109,7 +110,7 @@ def shape(evidence: Evidence, spec: AuditSpec) -> Part:
                 _signs(scored, spec),
                 _density(reward, scored, spec),
             ]
-        for found, raised in [*parts, _drift(evidence, spec)]:
+        for found, raised in [*parts, moved(evidence, spec)]:
             lines += found
             findings += raised
     said_before = {finding.code for finding in evidence.findings}
@@ -191,7 +192,7 @@ def _piles(reward: _Reward, unlabelled: int) -> Part:
             Finding(
                 "SCORE.ZERO_INFLATED",
                 _weight(shares.zeros),
-                f"{_percent(shares.zeros)} of {n} values of {reward.name} are exactly 0, the others lie from "
+                f"{in_percent(shares.zeros)} of {n} values of {reward.name} are exactly 0, the others lie from "
                 f"{reward.values[reward.values != 0].min():g} to {reward.values[reward.values != 0].max():g}",
                 f"{reward.remedy(0.0)}; {FAILED_AS_ZERO}",
                 shares.zeros,
@@ -206,7 +207,7 @@ def _piles(reward: _Reward, unlabelled: int) -> Part:
             Finding(
                 "SCORE.SATURATED",
                 _weight(share),
-                f"{_percent(share)} of {n} values of {reward.name} are at the {end}, {value:g} ({ends}), and are not "
+                f"{in_percent(share)} of {n} values of {reward.name} are at the {end}, {value:g} ({ends}), and are not "
                 "told apart",
                 reward.remedy(value),
                 share,
@@ -236,15 +237,22 @@ def _extremes(reward: _Reward, piled: bool) -> Part:
     details = {"excess_kurtosis": tails.excess_kurtosis}
     lines = [
         Line("variance that the extreme 5 % own", "share", ".28 in a normal distribution", owned, details=details),
-        Line("tail index (Hill)", "both tails", "of a power law; variance is infinite below 2", tails.hill),
+        Line(
+            "tail index (Hill)",
+            "both tails",
+            "if a power law; variance is infinite below 2",
+            tails.hill,
+        ),
         Line("extreme value index", "both tails", "above 0: heavier than exponential", tails.index),
     ]
     dominated = _above(owned, DOMINATED) and not piled
     if not (tails.heavy or dominated):
         return lines, []
-    told = [f"the extreme 5 % of {owned.n} values of {reward.name} own {_percent(owned)} of its variance"]
+    told = [f"the extreme 5 % of {owned.n} values of {reward.name} own {in_percent(owned)} of its variance"]
     if tails.heavy:
-        told.append(f"its extreme value index is {_number(tails.index)}, its tail index (Hill) {_number(tails.hill)}")
+        told.append(
+            f"its extreme value index is {in_figures(tails.index)}, its tail index (Hill) {in_figures(tails.hill)}"
+        )
     away = np.abs(reward.values - np.median(reward.values))
     farthest = np.argsort(-away, kind="stable")[:MOST_EVIDENCE]
     finding = Finding(
@@ -270,8 +278,8 @@ def _modes(reward: _Reward, spec: AuditSpec) -> Part:
         "SCORE.MULTIMODAL",
         "info",
         f"the values of {reward.name} have more than one mode ({found.method}, {found.n} values, p {found.p:.3g})",
-        f"several criteria, sources or scales may be mixed: {UNCLEAR.removeprefix('the ')}, some of each mode; "
-        "break agreement down by strata",
+        "several criteria, sources or scales may be mixed: read samples of each mode one by one, and break agreement "
+        "down by strata",
         p,
     )
     return lines, [finding]
@@ -294,7 +302,7 @@ def _ties(reward: _Reward, scored: Evidence, spec: AuditSpec, piled: bool) -> Pa
         "SCORE.QUANTISED_TIES",
         "info",
         f"{reward.name} has {reward.shares.distinct} values in {reward.values.size} samples and ties "
-        f"{_percent(decides)} of {where}, which it cannot order",
+        f"{in_percent(decides)} of {where}, which it cannot order",
         "give it finer steps (float32, a mean of several scorings), or take a statistic that counts ties as ties",
         decides,
     )
@@ -319,8 +327,8 @@ def _signs(scored: Evidence, spec: AuditSpec) -> Part:
     finding = Finding(
         "SCORE.SIGN_INCONSISTENT",
         "warning",
-        f"in {_percent(found.negative)} of {found.negative.n} {spec.group_by}s {spec.reward} falls as {spec.label} "
-        f"rises, in {_percent(found.positive)} it rises",
+        f"in {in_percent(found.negative)} of {found.negative.n} {spec.group_by}s {spec.reward} falls as {spec.label} "
+        f"rises, in {in_percent(found.positive)} it rises",
         DISAGREES,
         found.negative,
     )
@@ -358,7 +366,7 @@ def _density(reward: _Reward, scored: Evidence, spec: AuditSpec) -> Part:
     finding = Finding(
         "SCORE.FEW_INFORMATIVE",
         "warning" if seen.high < HARDLY_INFORMATIVE else "info",
-        f"in {_percent(seen)} of {seen.n} groups by {what} answers differ in {reward.name} (all alike {still}); if "
+        f"in {in_percent(seen)} of {seen.n} groups by {what} answers differ in {reward.name} (all alike {still}); if "
         f"prompts were alike it would be {100 * (found.if_alike.value or 0.0):.1f} %; a trainer that normalises within "
         "groups learns nothing from the others",
         UNCLEAR if value is None else replace(reward, bounds=None).remedy(value),
@@ -367,57 +375,9 @@ def _density(reward: _Reward, scored: Evidence, spec: AuditSpec) -> Part:
     return lines, [finding]
 
 
-def _drift(evidence: Evidence, spec: AuditSpec) -> Part:
-    """Whether scorings of the same samples moved, each against the first."""
-    if evidence.repeats is None or evidence.repeats.shape[1] < 2:
-        return [], []
-    first, *later = evidence.repeat_names
-    before = evidence.repeats[:, 0]
-    found = {}
-    for name, after in zip(later, evidence.repeats.T[1:], strict=True):
-        both = np.isfinite(before) & np.isfinite(after)
-        if both.any():
-            found[name] = drift(
-                before[both], after[both], evidence.clusters[both],
-                rng=generator(spec, f"drift {name}"), draws=spec.draws, level=spec.confidence,
-            )  # fmt: skip
-    if not found:
-        return [], []
-    tests = [(moved.shift_test.p, moved.distributions.p or 1.0) for moved in found.values()]
-    adjusted = adjust(np.ravel(tests), method=spec.multiplicity).reshape(-1, 2).min(axis=1)
-    details = {
-        name: {"shift": moved.shift, "p": p, "p_adjusted": float(of_family)}
-        for (name, moved), p, of_family in zip(found.items(), tests, adjusted, strict=True)
-    }
-    last, moved = list(found.items())[-1]
-    level, gap = f"{first} to {last}", moved.distributions
-    distance = Estimate(
-        gap.statistic, None, None, gap.n, gap.n_clusters or gap.n, gap.method, f"no interval; p {gap.p:.3g}"
-    )
-    lines = [
-        Line("shift of the same samples", level, f"p {moved.shift_test.p:.3g}", moved.shift, details=details),
-        Line("samples whose score changed", level, "", moved.changed),
-        Line("distance of the distributions", level, f"p {gap.p:.3g}", distance),
-    ]
-    if adjusted.min() > float(spec.alpha):
-        return lines, []
-    at = int(np.flatnonzero(adjusted == adjusted.min())[-1])
-    name, worst = list(found.items())[at]
-    finding = Finding(
-        "SCORE.DRIFT",
-        "warning",
-        f"the same {worst.shift.n} samples, scored at {first} and at {name}: {spec.reward} moves by "
-        f"{_number(worst.shift)} in the mean, {_percent(worst.changed)} of them have another score, and the "
-        f"distributions are {worst.distributions.statistic:.3f} apart (p {adjusted[at]:.3g}, {spec.multiplicity})",
-        "fix the scorer (weights, prompt, dtype) or audit each of its versions apart; rewards across it do not compare",
-        worst.shift,
-    )
-    return lines, [finding]
-
-
 def _units(groups: np.ndarray, clusters: np.ndarray, spec: AuditSpec) -> np.ndarray | None:
-    """The unit of independence of samples in groups: the groups where samples are declared independent, clusters where
-    groups lie in them; None where groups cross them, which leaves no interval to give."""
+    """The unit of independence of samples in groups: the groups where samples are declared independent, clusters
+    where groups lie in them; None where groups cross them, which leaves no interval to give."""
     if spec.cluster_by == NO_CLUSTERS:
         return groups
     pairs = {(group, cluster) for group, cluster in zip(groups, clusters, strict=True)}
@@ -430,20 +390,3 @@ def _above(estimate: Estimate, threshold: float) -> bool:
 
 def _weight(share: Estimate) -> Severity:
     return "warning" if _above(share, NEARLY_ALL) else "info"
-
-
-def _percent(share: Estimate) -> str:
-    if share.value is None:
-        return "an unknown share"
-    return f"{100 * share.value:.1f} %" + (
-        "" if share.low is None or share.high is None else f" [{100 * share.low:.1f}, {100 * share.high:.1f}]"
-    )
-
-
-def _number(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "undefined"
-    shown = f"{estimate.value:.3g}"
-    return (
-        shown if estimate.low is None or estimate.high is None else f"{shown} [{estimate.low:.3g}, {estimate.high:.3g}]"
-    )

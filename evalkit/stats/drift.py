@@ -1,17 +1,17 @@
 """Whether a scorer has moved: the same fixed items scored twice.
 
-The items must be the same texts. Rewards of what a policy writes at two of its steps differ because the policy does,
-and say nothing of the scorer.
+The items must be the same texts. Rewards of what a policy writes at two of its steps differ because the policy
+does, and say nothing of the scorer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalkit.stats.arrays import FloatArray, finite_vector
+from evalkit.stats.arrays import FloatArray, exponent_of, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
 from evalkit.stats.comparing import Test
 from evalkit.stats.estimate import Estimate
@@ -31,10 +31,10 @@ class Drift:
     shift_test: SignFlip
     """Whether chance could make that mean, exchanging the scorings of whole clusters."""
     changed: Estimate
-    """Share of items whose score is not exactly the same, in [0, 1]. 0 for a scorer that is fixed and deterministic."""
+    """Share of items whose score is not exactly the same, in [0, 1]; 0 for a fixed, deterministic scorer."""
     distributions: Test
-    """`statistic` is the distance of Kolmogorov and Smirnov, the largest gap between the two distribution functions, in
-    [0, 1]. It sees a spread that changed about an equal mean."""
+    """`statistic` is the distance of Kolmogorov and Smirnov, the largest gap between the two distribution
+    functions, in [0, 1]. It sees a spread that changed about an equal mean."""
 
 
 def drift(
@@ -48,7 +48,7 @@ def drift(
 ) -> Drift:
     """Compare two scorings of the same items.
 
-    Both tests take the scorings of a cluster as exchangeable where the scorer did not move, which noise of the scorer
+    Both tests take the scorings of a cluster as exchangeable where the scorer did not move, which its noise
     allows: p = (b + 1)/(B + 1) over random exchanges, of the mean exact where few clusters moved.
 
     Args:
@@ -66,8 +66,14 @@ def drift(
     if a.size != b.size:
         raise ValueError(f"before and after: {a.size} and {b.size} scores; pair them first")
     units = clusters_of(clusters, a.size)
+    unit = exponent_of(np.concatenate([a, b]))
+    a, b = np.ldexp(a, -unit), np.ldexp(b, -unit)  # differences of large scores would overflow
+    shift = paired_difference(a, b, units.codes, level=level)
+    value, low, high = (
+        None if end is None else float(np.ldexp(end, unit)) for end in (shift.value, shift.low, shift.high)
+    )
     return Drift(
-        paired_difference(a, b, units.codes, level=level),
+        replace(shift, value=value, low=low, high=high),
         sign_flip_test(b - a, units.codes, rng=rng, draws=draws),
         cluster_mean(a != b, units.codes, level=level, bounds=(0.0, 1.0)),
         _kolmogorov_smirnov(a, b, units, rng, draws),

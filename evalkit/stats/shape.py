@@ -1,4 +1,4 @@
-"""The shape of a reward: what lies at one value, ties, or hangs on a few samples, and which prompts it tells apart.
+"""The shape of a reward: what lies at one value, ties, or hangs on a few samples, and which prompts differ.
 
 1. A shape is described; whether it is a fault depends on what the reward is for, and is not said here.
 2. Shares and their intervals know the clusters. How heavy a tail is and how many modes there are is in `tails`.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector, within_one
 from evalkit.stats.clusters import clusters_of
 from evalkit.stats.components import clusters_of_groups
 from evalkit.stats.correlation import linear_interval
@@ -44,16 +44,17 @@ class ValueShares:
 
 @dataclass(frozen=True, slots=True)
 class Density:
-    """How many groups of answers to one prompt differ in reward: only these carry an advantage in GRPO and its kin."""
+    """How many groups of answers to one prompt differ in reward: only these carry an advantage in GRPO."""
 
     informative: Estimate
-    """Observed share of groups whose values are not all equal, in [0, 1]. `n` counts groups of two values or more."""
+    """Observed share of groups whose values are not all equal, in [0, 1]. `n` counts groups of two or more."""
     if_alike: Estimate
-    """What the share would be if all answers of all prompts were drawn independently from the pooled values: the mean
-    of 1 − Σ_v p_v^n over groups of n, which for two values is 1 − p^n − (1 − p)^n. It overstates the share wherever
-    prompts differ, for Σ_v p_v^n is convex in p. No interval."""
+    """What the share would be if all answers of all prompts were drawn independently from the pooled values: the
+    mean of 1 − Σ_v p_v^n over groups of n, which for two values is 1 − p^n − (1 − p)^n. It overstates the share
+    wherever prompts differ, for Σ_v p_v^n is convex in p. No interval."""
     all_lowest: float | None
-    """Share of groups with every value at the smallest one seen, as the two below; with `informative` they sum to 1."""
+    """Share of groups with every value at the smallest one seen, as the two below; with `informative` they add up
+    to 1."""
     all_highest: float | None
     all_between: float | None
     single: int
@@ -133,7 +134,7 @@ def tied_pairs(
 
     Returns:
         In [0, 1]. `n` counts values, or groups with a pair; undefined without any pair. The interval is CR1 with
-        t(G − 1) of the influence functions: of a U-statistic for all pairs, of a ratio over groups for pairs of one.
+        t(G − 1) of the influence functions: of a U-statistic for all pairs, of a ratio for pairs within groups.
 
     Raises:
         ValueError: NaN or infinite values, a missing label, a group in two clusters, or level outside (0, 1).
@@ -167,8 +168,8 @@ def tied_pairs(
 def extreme_share(values: ArrayLike, clusters: ArrayLike, *, share: float = 0.05, level: float = 0.95) -> Estimate:
     """Share of the sum of squares about the mean that the values farthest from the mean own.
 
-    Near 1 a few values make the variance, and with it a correlation, a normalisation or a gradient. The top 5 % own .28
-    of a normal, .5 of an exponential and .14 of a uniform distribution.
+    Near 1 a few values make the variance, and with it a correlation, a normalisation or a gradient. The top 5 %
+    own .28 of a normal, .5 of an exponential and .14 of a uniform distribution.
 
     Args:
         values: shape (n,), no NaN.
@@ -177,14 +178,14 @@ def extreme_share(values: ArrayLike, clusters: ArrayLike, *, share: float = 0.05
         level: coverage, between 0 and 1.
 
     Returns:
-        In [0, 1], with the interval of the ordinate of a Lorenz curve (Beach & Davidson 1983), here CR1 with t(G − 1):
-        at 95 % it covered 91 % of normal samples of 400, and less of heavy tails. Undefined where no value is
+        In [0, 1], with the interval of the ordinate of a Lorenz curve (Beach & Davidson 1983), here CR1 with
+        t(G − 1): at 95 % it covered 91 % of normal samples of 400, and less of heavy tails. Undefined where no value is
         extreme, or all are equal.
 
     Raises:
         ValueError: NaN or infinite values, a missing label, or share or level outside (0, 1).
     """
-    x = finite_vector(values, "values")
+    x = within_one(finite_vector(values, "values"))
     units = clusters_of(clusters, x.size)
     check_fraction(share, "share")
     check_fraction(level, "level")

@@ -1,7 +1,7 @@
 """How heavy a tail is, and whether a distribution has more than one mode.
 
-With clusters, values of one cluster are taken to rise and fall as one: intervals rest on the clusters in the tail, and
-modes are tested on one value of each cluster.
+With clusters, values of one cluster are taken to rise and fall as one: intervals rest on the clusters in the tail,
+and modes are tested on one value of each cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaincinv, ndtri
 
-from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector, within_one
 from evalkit.stats.bootstrap import own_clusters
 from evalkit.stats.estimate import Estimate, undefined
 
@@ -35,8 +35,8 @@ class Tail:
     """Hill's tail index α > 0, of P(X > x) ~ x^−α: moments from α on are infinite, below 2 even the variance. `n`
     counts values in the tail."""
     index: Estimate
-    """Extreme value index of the moment estimator: above 0 a power law heavier than any exponential, 0 exponential or
-    normal, below 0 bounded."""
+    """Extreme value index of the moment estimator: above 0 a power law heavier than any exponential, 0 exponential
+    or normal, below 0 bounded."""
     excess_kurtosis: float | None
     """Of all values; 0 for a normal. `None` for a constant."""
 
@@ -70,27 +70,28 @@ def tail(
 ) -> Tail:
     """Hill's and the moment estimator of the most extreme values.
 
-    Sources: Hill 1975, with the exact interval of exponential log spacings; Dekkers, Einmahl & de Haan 1989 for the
-    moment estimator, whose interval is the normal one with variance (1 + ξ²)/k that holds for ξ ≥ 0. With clusters, k
-    is in both intervals the effective number k²/Σ m² of clusters with m values in the tail each (Kish), which is right
-    where values of a cluster are copies and wide where they are less alike.
+    Sources: Hill 1975, with the exact interval of exponential log spacings; Dekkers, Einmahl & de Haan 1989 for
+    the moment estimator, whose interval is the normal one with variance (1 + ξ²)/k that holds for ξ ≥ 0. With
+    clusters, k is in both intervals the effective number k²/Σ m² of clusters with m values in the tail each
+    (Kish), which is right where values of a cluster are copies and wide where they are less alike.
 
     Args:
         values: shape (n,), no NaN.
         clusters: shape (n,), a label per value; None where values are independent.
         side: values above the median, below it, or distances from it on both sides.
-        share: of all n values that are the tail, between 0 and 1. The rest of the distribution tells nothing of a tail,
-            and too large a share lets it in.
+        share: of all n values that are the tail, between 0 and 1. The rest of the distribution tells nothing of a
+            tail, and too large a share lets it in.
         level: coverage, between 0 and 1.
 
     Returns:
-        undefined with fewer than ten values (or an effective number of clusters) in the tail, or where the tail is one
-        value; the index too where fewer than half of the values in the tail are distinct, for a grid has no index.
+        undefined with fewer than ten values (or an effective number of clusters) in the tail, or where the tail is
+        one value; the index too where fewer than half of the values in the tail are distinct, for a grid has no
+        index.
 
     Raises:
         ValueError: NaN or infinite values, a missing label, an unknown side, or share or level outside (0, 1).
     """
-    x = finite_vector(values, "values")
+    x = within_one(finite_vector(values, "values"))
     if side not in ("upper", "lower", "both"):
         raise ValueError(f"side: {side!r} is none of upper, lower, both")
     check_fraction(share, "share")
@@ -115,7 +116,7 @@ def tail(
     if g < k:
         method += f", as good as {effective:.1f} of {g} clusters"
     if not threshold > 0 or extreme[-1] == threshold:
-        why = "the tail begins at the median" if not threshold > 0 else f"the whole tail lies at {threshold:g}"
+        why = "the tail begins at the median" if not threshold > 0 else "the whole tail lies at one value"
         nothing = undefined(k, g, method, why)
         return Tail(nothing, nothing, kurtosis)
     logs = np.log(extreme / threshold)
@@ -137,27 +138,28 @@ def unimodality(
 ) -> Modality:
     """Silverman's bootstrap test that a density has one mode.
 
-    Chosen over Hartigan's dip because its null is near the data, where the dip's is the uniform density whatever they
-    look like, and because the critical bandwidth says how much smoothing the modes outlive.
+    Chosen over Hartigan's dip because its null is near the data, where the dip's is the uniform density whatever
+    they look like, and because the critical bandwidth says how much smoothing the modes outlive.
 
     Source: Silverman 1981, "Using kernel density estimates to investigate multimodality": samples of the smoothest
-    one-moded density near the data, with its variance put back; p = (b + 1)/(B + 1), b of B of them with more than one
-    mode at the critical bandwidth. The test is conservative.
+    one-moded density near the data, with its variance put back; p = (b + 1)/(B + 1), b of B of them with more than
+    one mode at the critical bandwidth. The test is conservative.
 
     Args:
         values: shape (n,), no NaN.
-        clusters: shape (n,), a label per value, of which one value each is tested; None where values are independent.
+        clusters: shape (n,), a label per value, of which one value each is tested; None where values are
+            independent.
         rng: of the bootstrap, of one value per cluster, and of 2,000 values where there are more.
         draws: B ≥ 1.
 
     Returns:
-        Not tested with fewer than 20 values, or where fewer than half of them are distinct: the modes of a grid say
-        nothing of a density.
+        Not tested with fewer than 20 values, or where fewer than half of them are distinct: the modes of a grid
+        say nothing of a density.
 
     Raises:
         ValueError: NaN or infinite values, a missing label, or draws < 1.
     """
-    x = finite_vector(values, "values")
+    x = within_one(finite_vector(values, "values"))
     if draws < 1:
         raise ValueError(f"draws: {draws}; at least 1")
     method = f"Silverman's test, {draws} draws"

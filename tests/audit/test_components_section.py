@@ -43,7 +43,7 @@ def run(
     scores = desk.table("scores.csv", ["sample_id", "item_id", "policy", *columns], rows)
     of_labels = {"label": HUMAN, **(labels or {})}
     human = desk.table(
-        "labels.csv", ["sample_id", *of_labels], [(i, *(v[i] for v in of_labels.values())) for i in range(N)]
+        "labels.csv", ["sample_id", *of_labels], [(i, *(v[i] for v in of_labels.values())) for i in sorted(order)]
     )
     fields = {"cluster_by": "item_id", "total": dict(total), **spec}
     return audit_reward(scores, human, desk.spec(False, **fields))
