@@ -21,6 +21,7 @@ from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.spec import AuditSpec
 from evalkit.stats import (
     Estimate,
+    beyond_labelled,
     cluster_mean,
     cross_fitted_isotonic,
     cross_fitted_log_loss,
@@ -32,12 +33,15 @@ from evalkit.stats import (
 )
 from evalkit.stats.arrays import FloatArray
 from evalkit.stats.calibration import Reliability
+from evalkit.stats.clusters import clusters_of, joined
 from evalkit.stats.correlation import FEW_CLUSTERS
 
 BINS = 10
 FOLDS = 5
 MOST_PAIRS = 10_000_000
 LEAST_COVERAGE = 0.95
+LEAST_CHANCE = 0.01
+"""Few labels leave some rewards outside their range by chance: n labels leave a share of 2 / (n + 1) on average."""
 
 
 def calibration(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
@@ -74,7 +78,9 @@ def _of_pairs(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Findi
     if not apart.any():
         return [], []
     margins = np.sign(pairs.human[apart]) * pairs.reward[apart]
-    clusters, outcomes = _numbered(scored.clusters)[pairs.first[apart]], np.ones(margins.size)
+    # Pairs of one prompt share samples, so a prompt is whole even where every sample was said to be its own.
+    whole = joined(*(clusters_of(_numbered(labels), groups.size) for labels in (scored.clusters, groups)))
+    clusters, outcomes = whole.codes[pairs.first[apart]], np.ones(margins.size)
     confidence = spec.confidence
     found = preference_calibration(margins, outcomes, clusters, bins=BINS, level=confidence)
     temperature = fit_temperature(margins, outcomes, clusters, level=confidence)
@@ -159,7 +165,7 @@ def _of_values(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Find
         return lines, []
     inside = Estimate(fitted.coverage, None, None, beyond.size, g, "share of unlabelled rewards", "no interval")
     lines.append(Line("within the labelled range", level, "beyond it the curve is a guess", inside))
-    if fitted.coverage >= LEAST_COVERAGE:
+    if fitted.coverage >= LEAST_COVERAGE or beyond_labelled(x, beyond)[1] >= LEAST_CHANCE:
         return lines, []
     statement = (
         f"{100 * (1 - fitted.coverage):.1f} % of the {beyond.size} rewards without a label lie outside the range of "

@@ -42,6 +42,7 @@ from evalkit.stats.conflicts import (
 from evalkit.stats.corrected import (
     PredictionPowered,
     RoganGladen,
+    beyond_labelled,
     chosen_by_value,
     prediction_powered_mean,
     rogan_gladen,
@@ -167,6 +168,7 @@ __all__ = [
     "Modality",
     "PredictionPowered",
     "ProbabilityCalibration",
+    "beyond_labelled",
     "chosen_by_value",
     "cross_fitted_log_loss",
     "probability_calibration",

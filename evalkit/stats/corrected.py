@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import betaln, gammaln, stdtr, stdtrit
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
@@ -157,6 +157,33 @@ def prediction_powered_mean(
     method = f"prediction-powered mean, λ = {weight:.4g} {chosen}, {m} predictions without label"
     mean = _with_t_interval(value, variance, parts, n, method, level, scale=float(np.abs(y).max()))
     return PredictionPowered(mean, classical, weight, m, _ratio(mean, classical, parts, level))
+
+
+def beyond_labelled(values: ArrayLike, unlabelled_values: ArrayLike) -> tuple[float, float]:
+    """Do unlabelled values leave the range of the labelled ones, more often than chance would have them?
+
+    Args:
+        values: shape (n,), n ≥ 1, of labelled items.
+        unlabelled_values: shape (m,), m ≥ 1.
+
+    Returns:
+        The share of unlabelled values outside the range of the labelled ones, and the probability of so many or more
+        where chance decides which n of n + m independent items are labelled. Their number is then beta-binomial with m,
+        2 and n − 1 (order statistics; Wilks 1941). Ties make it smaller, clusters larger.
+
+    Raises:
+        ValueError: no values, NaN or infinite values.
+    """
+    f, u = finite_vector(values, "values"), finite_vector(unlabelled_values, "unlabelled_values")
+    if f.size == 0 or u.size == 0:
+        raise ValueError(f"values and unlabelled_values: {f.size} and {u.size} values; at least 1 each")
+    n, m = f.size, u.size
+    outside = int(np.count_nonzero((u < f.min()) | (u > f.max())))
+    if n < 2 or outside == 0:
+        return outside / m, 1.0
+    k = np.arange(outside, m + 1)
+    log_chance = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1) + betaln(k + 2, m - k + n - 1) - betaln(2, n - 1)
+    return outside / m, min(float(np.exp(log_chance).sum()), 1.0)
 
 
 def chosen_by_value(

@@ -202,6 +202,31 @@ def test_rewards_beyond_the_labelled_range_are_a_finding(desk: Desk) -> None:
     assert line(result, "within the labelled range").estimate.value < 0.5
 
 
+def test_few_labels_at_random_leave_rewards_beyond_their_range_and_that_is_no_finding(desk: Desk) -> None:
+    """Twenty labels leave 2 of 21 unlabelled rewards beyond their range by chance alone, which once warned."""
+    rng = np.random.default_rng(0)
+    rows = [[i, x, x + e if i < 20 else ""] for i, (x, e) in enumerate(rng.normal(size=(400, 2)))]
+    result = held(desk, ["sample_id", "reward", "label"], rows)
+    assert line(result, "within the labelled range").estimate.value < 0.95
+    assert found(result, "CALIB.OUT_OF_RANGE") is None
+    low = sorted(rows, key=lambda row: row[1])
+    chosen = [[i, x, x if place < 20 else ""] for place, (i, x, _) in enumerate(low)]
+    assert found(held(desk, ["sample_id", "reward", "label"], chosen), "CALIB.OUT_OF_RANGE") is not None
+
+
+def test_pairs_of_one_prompt_are_one_cluster_even_where_every_sample_was_said_to_be_its_own(desk: Desk) -> None:
+    rng = np.random.default_rng(4)
+    header = ["sample_id", "item_id", "reward", "label"]
+    rows = [[i, i // 6, x, x + e] for i, (x, e) in enumerate(rng.normal(size=(240, 2)))]
+    own, by_prompt = (
+        held(desk, header, rows, level="group", statistic="spearman", cluster_by=by) for by in ("none", "item_id")
+    )
+    for name in ("Brier score", "temperature T*"):
+        estimate = line(own, name).estimate
+        assert estimate.n_clusters == 40, name
+        assert estimate.low == pytest.approx(line(by_prompt, name).estimate.low), name
+
+
 # The human scale.
 
 N, M = 60, 240

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtr, stdtrit
-from scipy.stats import ttest_ind
+from scipy.stats import betabinom, ttest_ind
 
-from evalkit.stats import chosen_by_value, cluster_mean, prediction_powered_mean, rogan_gladen
+from evalkit.stats import beyond_labelled, chosen_by_value, cluster_mean, prediction_powered_mean, rogan_gladen
 from tests.stats.shared_data import load
 
 with warnings.catch_warnings():  # ppi_py silences all warnings of the process when imported
@@ -278,3 +278,24 @@ def test_a_judge_corrected_by_twenty_labels_covers_at_least_as_often_as_it_says(
             hits += rate.low <= share <= rate.high
     assert given > 900
     assert hits / given > 0.95
+
+
+def test_values_beyond_the_labelled_ones_are_counted_with_their_chance() -> None:
+    """By enumeration: which two of four values are labelled is left to chance."""
+    values = np.arange(4.0)
+    pairs = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    outside = [sum(v < values[i] or v > values[j] for v in values) for i, j in pairs]
+    for count in (1, 2):
+        i, j = pairs[outside.index(count)]
+        share, chance = beyond_labelled(values[[i, j]], np.delete(values, [i, j]))
+        assert share == count / 2
+        assert chance == pytest.approx(np.mean([other >= count for other in outside]))
+    assert beyond_labelled([0.0, 1.0], [0.5, 0.5]) == (0.0, 1.0)
+    assert beyond_labelled([0.0], [1.0, 2.0]) == (1.0, 1.0)
+
+
+def test_the_chance_beyond_the_labelled_ones_is_the_beta_binomial_of_scipy() -> None:
+    f, u = np.linspace(0, 1, 30), np.concatenate([np.full(40, 0.5), np.full(7, 2.0)])
+    assert beyond_labelled(f, u)[1] == pytest.approx(betabinom(47, 2, 29).sf(6))
+    with pytest.raises(ValueError, match="0 and 1 values; at least 1 each"):
+        beyond_labelled([], [1.0])
