@@ -18,6 +18,7 @@ ENGINES := .venv-engines/bin
 
 demo: .venv/installed
 	$(BIN)/python examples/arithmetic-grpo/demo.py
+	$(BIN)/python examples/human-audit/demo.py
 
 test: .venv/installed-test
 	$(BIN)/python -m pytest -m 'not slow and not engines' -n 2
@@ -45,6 +46,7 @@ lint: .venv/installed-test
 
 bench: .venv/installed-test .venv-engines/installed
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.agreement
 	OMP_NUM_THREADS=1 VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 $(ENGINES)/python -m benchmarks.engines
 
 clean:

@@ -22,7 +22,16 @@ from evalkit.audit.pairs import PairsAudit, audit_pairs
 from evalkit.audit.plan import AuditPlan, Wish, plan_audit, read_measured
 from evalkit.audit.plan import Row as PlanRow
 from evalkit.audit.scoring import Scorer, Scoring, score_data
-from evalkit.audit.spec import AuditLock, AuditSpec, freeze_audit, load_audit_lock, load_audit_spec, lock_of, lock_path
+from evalkit.audit.spec import (
+    AuditLock,
+    AuditSpec,
+    freeze_audit,
+    load_audit_lock,
+    load_audit_spec,
+    lock_of,
+    lock_path,
+    write_audit_starter,
+)
 from evalkit.audit.store import audit_digest, audit_json, evidence_frame, keep
 from evalkit.audit.verdict import Verdict
 
@@ -71,6 +80,7 @@ __all__ = [
     "read_measured",
     "file_digest",
     "lock_path",
+    "write_audit_starter",
     "mapping_digest",
     "run_digest",
     "scores_of",

@@ -22,8 +22,10 @@ from evalkit.stats import (
     acc_eq,
     auc,
     classification,
+    cluster_standard_error,
     cohen_kappa,
     correlation,
+    design_effect,
     grouped_correlation,
     ordering_accuracy,
     pairs_within,
@@ -37,6 +39,7 @@ from evalkit.stats import (
 from evalkit.stats.arrays import FloatArray
 from evalkit.stats.clusters import clusters_of
 from evalkit.stats.correlation import NAMES, Kind
+from evalkit.stats.kappa import Weights
 
 SHOWN: tuple[Kind, ...] = ("pearson", "spearman", "kendall_b")
 UNPARSED = "\x00unparsed"
@@ -94,12 +97,6 @@ def coded(evidence: Evidence, spec: AuditSpec) -> Evidence:
     return replace(evidence, clusters=cast(Any, clusters_of(evidence.clusters, n).codes), columns=columns)
 
 
-def registered_line(evidence: Evidence, spec: AuditSpec) -> Line:
-    """The statistic that the spec names, on the samples that its rules leave."""
-    line = agreement(counted(evidence, spec), spec, spec.statistic, spec.level)
-    return replace(line, registered=True)
-
-
 def counted(evidence: Evidence, spec: AuditSpec) -> Evidence:
     """The samples that count: scored ones, and where the spec says so unscored ones at their worst."""
     if spec.missing == "worst":
@@ -129,7 +126,11 @@ def filled(evidence: Evidence, spec: AuditSpec, *, favourable: bool) -> Evidence
 
 
 def agreement(evidence: Evidence, spec: AuditSpec, statistic: str, level: str) -> Line:
-    """One statistic at one level over samples that all have a reward."""
+    """One statistic at one level over samples that all have a reward.
+
+    Raises:
+        BadInput: level within, and clusters that part a group.
+    """
     if statistic in OF_LABELS:
         return _of_labels(evidence, spec, statistic)
     x, y, clusters = evidence.reward, evidence.human, evidence.clusters
@@ -246,7 +247,43 @@ def policies_for_unparsed(evidence: Evidence, spec: AuditSpec) -> list[Line]:
     if not spec.categorical:
         return []
     rules = ["wrong", "exclude", *vocabulary(evidence, spec)]
-    return [_of_labels(evidence, spec.model_copy(update={"unparsed": rule}), "accuracy") for rule in rules]
+    lines = [_of_labels(evidence, spec.model_copy(update={"unparsed": rule}), "accuracy") for rule in rules]
+    return [*lines, *unparsed_bounds(evidence, spec, "accuracy")[1:]]
+
+
+def weighted_kappas(evidence: Evidence, spec: AuditSpec) -> list[Line]:
+    """Kappa by distance on the scale that `labels` declares, of the verdicts that are on it; nothing for two labels."""
+    if len(spec.labels) < 3 or spec.combine_orders == "average":
+        return []
+    place = {label: i for i, label in enumerate(spec.labels)}
+    on = np.array([said in place and true in place for said, true in zip(evidence.reward, evidence.human, strict=True)])
+    said, true, clusters = evidence.reward[on].tolist(), evidence.human[on].tolist(), evidence.clusters[on]
+    weights: tuple[Weights, ...] = ("linear", "quadratic")
+    return [
+        Line(
+            f"Cohen's kappa, {how} weights", "pooled", f"order of labels as declared; {int((~on).sum())} not on it",
+            cohen_kappa(said, true, clusters, weights=how, order=spec.labels, level=spec.confidence),
+        )
+        for how in weights
+    ]  # fmt: skip
+
+
+def unparsed_bounds(evidence: Evidence, spec: AuditSpec, statistic: str) -> list[Line]:
+    """A statistic with every verdict that could not be read wrong, and with every one right: any reading lies between,
+    for accuracy. Empty where every verdict was read."""
+    unread = unread_of(evidence, spec) & (evidence.reward != DISAGREE)
+    by_order = {
+        name: np.where(unread_of(replace(evidence, reward=said), spec), evidence.human, said)
+        for name, said in evidence.by_order.items()
+    }
+    if not unread.any():
+        return []
+    right = replace(evidence, reward=np.where(unread, evidence.human, evidence.reward), by_order=by_order)
+    wrong = spec.model_copy(update={"unparsed": "wrong"})
+    return [
+        replace(_of_labels(said, wrong, statistic), rules=f"unparsed {word}, a bound ({int(unread.sum())})", details={})
+        for word, said in (("wrong", evidence), ("right", right))
+    ]
 
 
 def vocabulary(evidence: Evidence, spec: AuditSpec) -> list[str]:
@@ -275,6 +312,7 @@ def stacked(evidence: Evidence) -> Evidence:
         evidence,
         reward=np.concatenate([part.reward for part in parts]),
         human=np.concatenate([part.human for part in parts]),
+        ratings=np.concatenate([part.ratings for part in parts]),
         clusters=np.concatenate([part.clusters for part in parts]),
     )
 
@@ -312,8 +350,26 @@ def _of_labels(evidence: Evidence, spec: AuditSpec, statistic: str) -> Line:
         "macro_precision": scores.macro_precision,
         "macro_recall": scores.macro_recall,
         "macro_f1": scores.macro_f1,
+        "standard_errors": standard_errors(np.array([a == b for a, b in zip(said, true, strict=True)]), clusters),
     }
     return Line("accuracy", "pooled", rules, scores.accuracy, details=details)
+
+
+def standard_errors(values: np.ndarray, clusters: np.ndarray) -> dict[str, float | None]:
+    """Of a mean: by cluster without (CR0) and with (CR1) the factor G/(G − 1), and of independent values (s/√n); the
+    design effects are squared ratios to the last. None where nothing varies or all is one cluster."""
+    effect = design_effect(values, clusters)
+    if effect is None:
+        return dict.fromkeys(("CR0", "CR1", "independent", "design_effect_CR0", "design_effect_CR1"))
+    cr0 = cluster_standard_error(values, clusters, "CR0")
+    independent = cluster_standard_error(values, np.arange(values.size), "CR1")
+    return {
+        "CR0": cr0,
+        "CR1": cluster_standard_error(values, clusters, "CR1"),
+        "independent": independent,
+        "design_effect_CR0": (cr0 / independent) ** 2,
+        "design_effect_CR1": effect,
+    }
 
 
 def _by_group(evidence: Evidence, spec: AuditSpec, kind: Kind, weights: Any) -> Line:

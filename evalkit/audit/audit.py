@@ -21,14 +21,20 @@ from evalkit.audit.agreement import (
     filled,
     other_levels,
     policies_for_unparsed,
-    registered_line,
+    unparsed_bounds,
     vocabulary,
+    weighted_kappas,
 )
+from evalkit.audit.calibration import calibration
 from evalkit.audit.components import components
 from evalkit.audit.evidence import Evidence, Ledger
 from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.human_scale import human_scale
+from evalkit.audit.intervals import decisive, few_clusters
 from evalkit.audit.length import length
+from evalkit.audit.people import people
 from evalkit.audit.repeats import repeated_scores
+from evalkit.audit.shape import shape
 from evalkit.audit.spec import OF_LABELS, AuditLock, AuditSpec
 from evalkit.audit.verdict import Verdict, decide
 from evalkit.errors import BadInput
@@ -37,6 +43,12 @@ from evalkit.stats.concordance import mid_ranks
 
 SWAPPED = "the reward falls as the label rises"
 READ = 5
+MISSING, PARSE = "MISSING.BOUNDS_CROSS_DECISION", "PARSE.BOUNDS_CROSS_DECISION"
+BOUNDS = {
+    MISSING: ("missing scores", "score the missing samples"),
+    PARSE: ("unparsed verdicts", "read those replies; mend the parser, or ask again"),
+}
+"""What is not known, and what would tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +75,8 @@ class Audit:
     ledger: Ledger
     registered: Line
     worst_cases: list[Line]
-    """The registered statistic with missing scores at their least and most favourable; empty where none is missing or
-    the reward has no declared range."""
+    """The registered statistic with missing scores at their least and most favourable, and unparsed verdicts that the
+    spec leaves out; empty where none is, or the reward has no declared range."""
     sections: dict[str, list[Line]]
     findings: list[Finding]
     reading: list[Reading]
@@ -99,12 +111,17 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
     if scored.reward.size == 0:
         causes = ", ".join(f"{cause} {count}" for cause, count in evidence.ledger.unscored.items())
         raise BadInput(f"no labelled sample has a usable score of {spec.reward} ({causes}); correct the scores")
-    registered = replace(registered_line(evidence, spec), registered=frozen)
-    worst_cases = missing_cases(evidence, spec)
+    registered = replace(decisive(scored, spec), registered=frozen)
+    missing = missing_cases(evidence, spec)
+    worst_cases = [*missing]
     sections: dict[str, list[Line]] = {}
     if spec.categorical:
+        readings = unparsed_bounds(scored, spec, spec.statistic)
+        findings += bounds_finding(registered, readings, spec, PARSE)
+        worst_cases += readings if spec.unparsed == "exclude" else []
         sections["unparsed"] = policies_for_unparsed(scored, spec)
         sections["labels"] = [agreement(scored, spec, statistic, "pooled") for statistic in OF_LABELS]
+        sections["labels"] += weighted_kappas(scored, spec)
         findings += vocabularies(scored, spec)
         sections["judge"], found = panel.panel(evidence.only(evidence.scored), spec)
         findings += found
@@ -123,10 +140,16 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
             sections[name], found = part(given, spec)
             findings += found
         findings += direction(scored, spec)
-    sections["against"], found = against(evidence, spec)
+        sections["shape"], found = shape(evidence, spec)
+        findings += found
+    sections["people"], found = people(scored, spec)
     findings += found
+    for name, section in (("calibration", calibration), ("human scale", human_scale), ("against", against)):
+        sections[name], found = section(evidence, spec)
+        findings += found
     findings += structure.undefined_groups([registered])
-    findings += bounds_finding(registered, worst_cases, spec)
+    findings += few_clusters(registered)
+    findings += bounds_finding(registered, missing, spec, MISSING)
     verdict = decide(
         registered.estimate, [line.estimate for line in worst_cases], spec.thresholds, findings, frozen=frozen
     )
@@ -155,13 +178,14 @@ def missing_cases(evidence: Evidence, spec: AuditSpec) -> list[Line]:
         return []
     lines = []
     for favourable in (False, True):
-        line = agreement(filled(evidence, spec, favourable=favourable), spec, spec.statistic, spec.level)
+        line = decisive(filled(evidence, spec, favourable=favourable), spec)
         lines.append(replace(line, rules=f"missing scores {'for' if favourable else 'against'} the reward"))
     return lines
 
 
-def bounds_finding(registered: Line, cases: list[Line], spec: AuditSpec) -> list[Finding]:
-    """A finding where missing scores can carry the statistic over a threshold."""
+def bounds_finding(registered: Line, cases: list[Line], spec: AuditSpec, of: str) -> list[Finding]:
+    """A finding where missing scores, or unread verdicts, can carry the statistic over a threshold. Verdicts that the
+    spec counts as wrong only ask to be read."""
     values = [line.estimate.value for line in cases if line.estimate.value is not None]
     if len(values) < 2 or registered.estimate.value is None:
         return []
@@ -172,13 +196,14 @@ def bounds_finding(registered: Line, cases: list[Line], spec: AuditSpec) -> list
     ]
     if not crossed:
         return []
+    what, mend = BOUNDS[of]
     return [
         Finding(
-            "MISSING.BOUNDS_CROSS_DECISION",
-            "warning",
-            f"depending on the missing scores, {registered.name} lies anywhere from {min(values):.3f} to "
+            of,
+            "info" if of == PARSE and spec.unparsed == "wrong" else "warning",
+            f"depending on the {what}, {registered.name} lies anywhere from {min(values):.3f} to "
             f"{max(values):.3f}, across the threshold {' and '.join(crossed)}",
-            "score the missing samples",
+            mend,
             registered.estimate,
         )
     ]

@@ -21,6 +21,7 @@ from evalkit.audit.findings import MOST_EVIDENCE, Finding, rows_named
 from evalkit.audit.inputs import JOINER, OK, Labels, Scores, number_of
 from evalkit.audit.several import combined
 from evalkit.audit.spec import NO_CLUSTERS, AuditSpec, Scale
+from evalkit.audit.unlabelled import Unlabelled, unlabelled_of
 from evalkit.errors import BadInput
 from evalkit.stats.arrays import FloatArray
 
@@ -80,14 +81,18 @@ class Evidence:
     """Shape (samples, repeats), repeated scores of the reward in its first order, NaN where missing; None without."""
     dimensions: dict[str, FloatArray] = field(default_factory=dict)
     """Further human dimensions, annotators as one; NaN where there is no label."""
+    repeat_names: tuple[str, ...] = ()
+    """What the table calls each repeat; empty where `repeats` is None."""
+    unlabelled: Unlabelled | None = None
+    """Scored samples that nobody labelled; `only` leaves them as they are."""
 
     @property
     def scored(self) -> NDArray[np.bool_]:
         """Which samples have a reward."""
         return np.asarray(self.status == OK)
 
-    def only(self, rows: NDArray[np.bool_]) -> Evidence:
-        """The evidence of some samples; the ledger stays that of all."""
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Evidence:
+        """The evidence of some samples, by mask or by row numbers; the ledger stays that of all."""
         return replace(
             self,
             sample_ids=self.sample_ids[rows],
@@ -166,7 +171,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str
         annotators=labels.annotators,
         clusters=_clusters(spec, columns, [labels.sample_ids[i] for i in gold], labels),
         columns=columns,
-        lengths=_lengths(columns),
+        lengths=_lengths(columns, scores, labels, gold, place),
         components=components,
         status=status,
         ledger=ledger,
@@ -177,6 +182,8 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str
         },
         repeats=None if several.repeats is None else _rows_of(several.repeats, place),
         dimensions=_dimensions(further or {}, spec, [labels.sample_ids[i] for i in gold]),
+        repeat_names=several.repeat_names,
+        unlabelled=unlabelled_of(scores, labels, spec),
     )
 
 
@@ -203,7 +210,7 @@ def _wanted(spec: AuditSpec, scores: Scores, labels: Labels) -> list[str]:
                 f"read are {there}; name it with --map {name}=COLUMN, or change the spec"
             )
     known = [*scores.about, *labels.about]
-    return list(dict.fromkeys(name for name in known if name in (*needed, *CARRIED)))
+    return list(dict.fromkeys(name for name in known if name in (*needed, spec.system_by, *CARRIED)))
 
 
 STANDS_IN = {"length": ("text",)}
@@ -241,9 +248,20 @@ def _clusters(spec: AuditSpec, columns: dict[str, Strings], ids: list[str], labe
     return np.array([str(value) for value in found], dtype=object)
 
 
-def _lengths(columns: dict[str, Strings]) -> FloatArray | None:
+def _lengths(
+    columns: dict[str, Strings], scores: Scores, labels: Labels, gold: Sequence[int], place: Sequence[int | None]
+) -> FloatArray | None:
     if "length" in columns:
-        return _array([number_of(cell)[0] for cell in columns["length"]], categorical=False)
+        lengths = _array([number_of(cell)[0] for cell in columns["length"]], categorical=False)
+        for i in np.flatnonzero(lengths < 0)[:1].tolist():
+            j = place[i] if "length" in scores.about else None
+            at = (
+                f"{labels.source}, row {labels.rows[gold[i]]}"
+                if j is None
+                else f"{scores.source}, row {scores.rows[j]}"
+            )
+            raise BadInput(f"{at}, field length: {lengths[i]:g} is negative; give characters, words or tokens")
+        return lengths
     if "text" in columns:
         return np.array([len(str(text)) if text is not None else np.nan for text in columns["text"]], dtype=np.float64)
     return None
@@ -270,6 +288,8 @@ def _dimensions(further: Mapping[str, Labels], spec: AuditSpec, ids: Sequence[st
 
 def _aggregate(labels: Labels, spec: AuditSpec, name: str) -> tuple[list[Any], int]:
     """One label of this name per sample, None where there is none, and how many samples annotators are tied on."""
+    if spec.categorical and spec.labels:
+        _check_vocabulary(labels, spec)
     found: list[Any] = []
     tied = 0
     for row in labels.ratings:
@@ -289,6 +309,16 @@ def _aggregate(labels: Labels, spec: AuditSpec, name: str) -> tuple[list[Any], i
         if not scale.higher_is_better:
             found = [None if value is None else -value for value in found]
     return found, tied
+
+
+def _check_vocabulary(labels: Labels, spec: AuditSpec) -> None:
+    for row, ratings in zip(labels.rows, labels.ratings, strict=True):
+        for value in ratings:
+            if value is not None and value not in spec.labels:
+                raise BadInput(
+                    f"{labels.source}, row {row}, field {spec.label}: {value!r} is none of the declared labels "
+                    f"{', '.join(spec.labels)}; correct the cell, or add the word to labels in the spec"
+                )
 
 
 def _check_label_scale(values: list[Any], labels: Labels, name: str, scale: Scale) -> None:

@@ -32,6 +32,24 @@ class Finding:
 MOST_EVIDENCE = 10
 
 
+def in_percent(share: Estimate) -> str:
+    """A share and its interval for a statement: `12.3 % [8.1, 16.5]`."""
+    if share.value is None:
+        return "an unknown share"
+    if share.low is None or share.high is None:
+        return f"{100 * share.value:.1f} %"
+    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
+def in_figures(estimate: Estimate) -> str:
+    """A number and its interval for a statement: `0.12 [0.08, 0.17]`."""
+    if estimate.value is None:
+        return "an unknown value"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3g}"
+    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
+
+
 def rows_named(source: str, rows: list[int]) -> tuple[str, ...]:
     """The first few rows of a file as evidence."""
     return tuple(f"{source}:{row}" for row in rows[:MOST_EVIDENCE])

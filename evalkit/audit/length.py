@@ -17,7 +17,6 @@ from evalkit.audit.agreement import Line, groups_of
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.spec import AuditSpec
-from evalkit.errors import BadInput
 from evalkit.stats import (
     Estimate,
     Explained,
@@ -72,7 +71,6 @@ def length(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Findin
     if evidence.lengths is None or not np.isfinite(evidence.lengths).any():
         return [], []
     known = np.isfinite(evidence.lengths)
-    _check(evidence, evidence.lengths)
     rules = f"{int(np.count_nonzero(~known))} samples without a length left out"
     lines: list[Line] = []
     findings: list[Finding] = []
@@ -110,15 +108,6 @@ def verbosity(
         f"{who} prefers the longer answer {more.value:.3f} more often than humans do on the same {more.n} pairs{but}"
     )
     return [Finding("BIAS.VERBOSITY", severity, statement, mend, more)]
-
-
-def _check(evidence: Evidence, lengths: FloatArray) -> None:
-    below = np.flatnonzero(lengths < 0)
-    if below.size:
-        raise BadInput(
-            f"sample {evidence.sample_ids[below[0]]}, field length: {lengths[below[0]]:g} is negative; "
-            "give lengths in characters, words or tokens"
-        )
 
 
 def _levels(evidence: Evidence, spec: AuditSpec) -> list[_Level]:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.audit.inputs import OK, Cell, Scores, Shown
+from evalkit.audit.inputs import OK, Cell, Scores, Shown, number_of
 from evalkit.audit.spec import AuditSpec
 from evalkit.errors import BadInput
 
@@ -30,6 +31,8 @@ class Several:
     """By order found: numbers, or verdicts as answers; None where there is no value. Empty without orders."""
     repeats: NDArray[np.float64] | None
     """Shape (samples, repeats), numbers of the first order, NaN where missing; None without repeats or for verdicts."""
+    repeat_names: tuple[str, ...] = ()
+    """What the table calls each repeat, numbers in their order; empty where `repeats` is None."""
 
 
 def combined(scores: Scores, spec: AuditSpec) -> tuple[Scores, Several]:
@@ -39,10 +42,11 @@ def combined(scores: Scores, spec: AuditSpec) -> tuple[Scores, Several]:
         BadInput: the table has orders or repeats for which the spec has no rule, or an order it does not name.
     """
     if scores.several is None:
+        _check_declared(scores, spec, [""], [""])
         return scores, Several({}, None)
     several = _only_what_matters(scores.several, spec)
     shown = {key for rows in several.values() for cells in rows for key in cells}
-    orders, repeats = sorted({o for o, _ in shown}), sorted({r for _, r in shown})
+    orders, repeats = sorted({o for o, _ in shown}), sorted({r for _, r in shown}, key=_by_number)
     _check_declared(scores, spec, orders, repeats)
     orders = [name for name in spec.orders if name in orders] or [""]
     values, statuses = {}, {}
@@ -53,10 +57,18 @@ def combined(scores: Scores, spec: AuditSpec) -> tuple[Scores, Several]:
         values[name], statuses[name] = [value for value, _ in ones], [status for _, status in ones]
         if name == spec.reward:
             of_reward = found
+    matrix = _matrix(several[spec.reward], orders[0], repeats, spec)
     return replace(scores, values=values, statuses=statuses), Several(
         {order: [value for value, _ in cells] for order, cells in of_reward.items() if order},
-        _matrix(several[spec.reward], orders[0], repeats, spec),
+        matrix,
+        () if matrix is None else tuple(repeats),
     )
+
+
+def _by_number(name: str) -> tuple[float, str]:
+    """Numbers in their order, then names in theirs: repeat 10 comes after repeat 9."""
+    value, _ = number_of(name)
+    return (math.inf if value is None else value), name
 
 
 def _only_what_matters(

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 from evalkit.canonical import digest
 from evalkit.errors import BadInput, Refused
 from evalkit.files import read_json, write_whole
-from evalkit.protocol import validated
+from evalkit.protocol import copy_starter, validated
 from evalkit.protocol.load import explain
 from evalkit.protocol.lock import content_of
 from evalkit.protocol.spec import NAME, Flag, Number, Section, Text, Whole
@@ -115,6 +115,10 @@ class AuditSpec(Section):
     """By name of a reward or label."""
     labels: tuple[Text, ...] = ()
     """The vocabulary of categorical labels, in order where they have one; none takes what occurs."""
+    reward_means: Literal["log_odds", "probability"] | None = None
+    """What the reward's values claim to be, beyond an order: log odds, so that σ(difference) is the chance that the
+    better one is preferred (a Bradley–Terry reward model), or the probability of label 1. Then a reward whose claim
+    fails is warned of; None only tells how far it would fail."""
     strata: tuple[Text, ...] = ()
     """Columns to break the agreement down by."""
     controls: tuple[Text, ...] = ()
@@ -128,10 +132,16 @@ class AuditSpec(Section):
     against: Text = ""
     """Another component of the same scores, or judge of the same verdicts, that the reward is compared with on the
     samples that both score; empty for none."""
+    epsilon: Annotated[Number, Field(ge=0, lt=1)] = Decimal("0.2")
+    """What an annotator may be better by for the reward still to replace them: Calderon et al. 2025 suggest .2 for
+    experts, .15 for skilled annotators, .1 for crowd workers."""
     alpha: Annotated[Number, Field(gt=0, lt=1)] = Decimal("0.05")
     """Intervals cover 1 − alpha; tests of the family reject at alpha."""
     multiplicity: Literal["bh", "by"] = "bh"
     """False discovery rate over the strata and components declared here."""
+    interval: Literal["influence", "percentile", "bca"] = "influence"
+    """Of the registered statistic: influence functions by cluster with t(G − 1), or a bootstrap of whole clusters, with
+    plain percentiles or BCa."""
     draws: Annotated[Whole, Field(ge=100, le=100_000)] = 1000
     """Resamples and permutations."""
     seed: Annotated[Whole, Field(ge=0, lt=2**53)] = 0
@@ -156,6 +166,7 @@ class AuditSpec(Section):
             raise ValueError(f"missing worst needs the range of {self.reward} in scales")
         self._check_orders()
         self._check_components()
+        self._check_meaning()
         if self.against == self.reward:
             raise ValueError(f"against {self.against} is the reward itself; name another component")
         for field in ("strata", "controls", "components"):
@@ -179,6 +190,15 @@ class AuditSpec(Section):
                 raise ValueError(
                     f"component_labels holds {name} against {dimension}, the overall label, which all are; leave it out"
                 )
+
+    def _check_meaning(self) -> None:
+        if self.reward_means is not None and self.categorical:
+            raise ValueError("reward_means is for numbers; leave it out for verdicts")
+        if self.reward_means == "log_odds" and self.level not in ("group", "within"):
+            raise ValueError("reward_means log_odds is about pairs of one prompt: it needs level group or within")
+        scale = self.scales.get(self.reward)
+        if self.reward_means == "probability" and (scale is None or scale.low != 0 or scale.high != 1):
+            raise ValueError(f"reward_means probability needs scales: {{{self.reward}: {{low: 0, high: 1}}}}")
 
     def _check_orders(self) -> None:
         if bool(self.orders) != (self.combine_orders is not None):
@@ -245,7 +265,17 @@ def load_audit_spec(path: Path) -> AuditSpec:
     Raises:
         BadInput: one line with file, row, field and mend.
     """
-    return validated(read_yaml(path), AuditSpec, "an audit spec says reward, label, statistic, level, thresholds …")
+    return validated(read_yaml(path), AuditSpec, "`evalkit audit new NAME` writes a starter")
+
+
+def write_audit_starter(folder: Path, name: str) -> Path:
+    """Write a commented audit spec `NAME.audit.yaml`.
+
+    Raises:
+        BadInput: not a name.
+        Refused: the file is there.
+    """
+    return copy_starter("evalkit.audit", folder / f"{name}.audit.yaml", name)
 
 
 def lock_of(spec: AuditSpec) -> AuditLock:

@@ -22,6 +22,16 @@ CANNOT_TELL = 3
 
 
 @app.command()
+def new(name: Annotated[str, typer.Argument(help="Name of the audit.")], as_json: Json = False) -> None:
+    """Write a commented starter into protocols/NAME.audit.yaml."""
+    from evalkit.audit import write_audit_starter
+    from evalkit.workspace import find_workspace
+
+    path = write_audit_starter(find_workspace().protocols, name)
+    show(as_json, {"path": path}, f"{path}\nnext: edit it, then evalkit audit freeze {path}")
+
+
+@app.command()
 def freeze(file: Annotated[Path, typer.Argument(help="YAML audit spec.")], as_json: Json = False) -> None:
     """Freeze an audit spec before looking: write its lock beside it."""
     from evalkit import api
@@ -56,6 +66,7 @@ def reward(
     fail_on: Annotated[
         str, typer.Option(help="Exit with 1 from this severity on: info, warning, blocking.")
     ] = "blocking",
+    details: Annotated[bool, typer.Option("--details", help="Print every number, not only what decides.")] = False,
     as_json: Json = False,
 ) -> None:
     """Hold a reward against human labels. Exit code 1: a finding of the severity asked for; 3: it cannot tell."""
@@ -80,7 +91,7 @@ def reward(
         )
     content = audit_json(result)
     folder = keep(result, home.audits, to_json(content).encode())
-    show(as_json, content, f"{audit_text(result)}\n\n{folder / 'audit.json'}")
+    show(as_json, content, f"{audit_text(result, details)}\n\n{folder / 'audit.json'}")
     worst = result.worst()
     if result.verdict.word == "cannot tell":
         raise typer.Exit(CANNOT_TELL)

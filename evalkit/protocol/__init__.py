@@ -20,7 +20,7 @@ from evalkit.protocol.render import ChatRenderer, ChatTemplate, ItemTemplate, Me
 from evalkit.protocol.seeds import request_seed
 from evalkit.protocol.spec import ComponentSpec, Limits, Protocol, Sampling
 from evalkit.protocol.store import find_lock, list_locks, load_protocol
-from evalkit.protocol.text import resolved_text, write_starter
+from evalkit.protocol.text import copy_starter, resolved_text, write_starter
 
 __all__ = [
     "ChatRenderer",
@@ -55,5 +55,6 @@ __all__ = [
     "resolve",
     "resolved_text",
     "validated",
+    "copy_starter",
     "write_starter",
 ]

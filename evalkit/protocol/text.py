@@ -46,13 +46,22 @@ def write_starter(folder: Path, name: str) -> Path:
         BadInput: not a protocol name.
         Refused: the file is there.
     """
+    return copy_starter("evalkit.protocol", folder / f"{name}.yaml", name)
+
+
+def copy_starter(package: str, path: Path, name: str) -> Path:
+    """Write the package's `starter.yaml`, with `name` in it, where nothing is yet.
+
+    Raises:
+        BadInput: not a name.
+        Refused: the file is there.
+    """
     if not re.fullmatch(NAME, name):
-        raise BadInput(f"{name}: not a protocol name; use lower-case letters, digits, dots, dashes, such as gsm8k-cot")
-    path = folder / f"{name}.yaml"
+        raise BadInput(f"{name}: not a name; use lower-case letters, digits, dots, dashes, such as gsm8k-cot")
     if path.exists():
         raise Refused(f"{path}: is there already; edit it, or choose another name")
-    with disk(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    starter = (files("evalkit.protocol") / "starter.yaml").read_text(encoding="utf-8")
+    with disk(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    starter = (files(package) / "starter.yaml").read_text(encoding="utf-8")
     write_whole(path, starter.replace("name: NAME", f"name: {name}", 1))
     return path

@@ -8,8 +8,21 @@ from evalkit.report.plain import NONE, interval, number, percent, table
 MARKS = {"blocking": "!!", "warning": "! ", "info": "  "}
 
 
-def audit_text(result: Audit) -> str:
-    """Verdict, who is missing, the registered number, findings, then the other numbers and what to read."""
+SHORT = ("levels", "unparsed", "against")
+"""Sections that the summary shows whole, beside the registered number and people."""
+PEOPLE = 3
+CORRECTED = ("PPI++", "Rogan–Gladen")
+READ = 2
+"""Of each kind of sample to read."""
+
+
+def audit_text(result: Audit, details: bool = False) -> str:
+    """Verdict, who is missing, the registered number beside what people reach, findings, other levels, what to read.
+
+    Args:
+        result: the audit.
+        details: show every number of every section, and every sample to read.
+    """
     spec = result.spec
     lines = [
         f"{result.verdict.word.upper()}: {spec.reward} against {spec.label} ({result.verdict.rule})",
@@ -25,10 +38,27 @@ def audit_text(result: Audit) -> str:
         lines.append(f"    with {case.rules}: {interval(case.estimate)}")
     if result.findings:
         lines += ["", *(line for finding in result.findings for line in finding_lines(finding))]
+    left = []
     for name, found in result.sections.items():
-        lines += ["", f"{name}", _lines(found)]
-    lines += ["", "read next", *_reading(result)]
+        shown = found if details or name in SHORT else _short(name, found)
+        if shown:
+            lines += ["", name, _lines(shown)]
+        if len(shown) < len(found):
+            left.append(f"{name} {len(found) - len(shown)}")
+    if left:
+        lines += ["", f"more numbers with --details, and in audit.json: {', '.join(left)}"]
+    lines += ["", "read next", _reading(result, None if details else READ)]
     return "\n".join(lines)
+
+
+def _short(name: str, found: list[Line]) -> list[Line]:
+    """Of people the ceiling, the reward beside it, and how far they agree; on the human scale what was corrected."""
+    if name == "human scale":
+        return [line for line in found if line.name.endswith(CORRECTED)]
+    if name != "people":
+        return []
+    alpha = [line for line in found if line.name.startswith("Krippendorff")]
+    return [*found[:PEOPLE], *[line for line in alpha[:1] if line not in found[:PEOPLE]]]
 
 
 def rules_text(spec: AuditSpec) -> str:
@@ -95,9 +125,13 @@ def _lines(found: list[Line]) -> str:
     return table(["", "level", "value", "n", "clusters", "rules"], rows)
 
 
-def _reading(result: Audit) -> list[str]:
-    rows = [[item.why, item.sample_id, _shown(item.reward), _shown(item.human)] for item in result.reading]
-    return [table(["why", "sample", "reward", "label"], rows)]
+def _reading(result: Audit, most: int | None) -> str:
+    by_reason: dict[str, list[list[str]]] = {}
+    for item in result.reading:
+        row = [item.why, item.sample_id, _shown(item.reward), _shown(item.human)]
+        by_reason.setdefault(item.why, []).append(row)
+    rows = [row for found in by_reason.values() for row in found[:most]]
+    return table(["why", "sample", "reward", "label"], rows)
 
 
 def _shown(value: object) -> str:

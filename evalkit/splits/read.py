@@ -180,6 +180,8 @@ def _csv(path: Path, *, marked: bool = False) -> Iterator[Row]:
 
 
 def _check_header(path: Path, header: list[str]) -> None:
+    if len(header) == 1 and (other := next((mark for mark in ";\t|" if mark in header[0]), None)):
+        raise BadInput(f"{path}, row 1: one heading, parted by {other!r}; save the table with commas")
     for index, name in enumerate(header):
         if not name:
             raise BadInput(f"{path}, row 1: column {index + 1} has no heading; name it")

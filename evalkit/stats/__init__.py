@@ -10,11 +10,14 @@ from evalkit.stats.calibration import (
     Calibration,
     CrossFitted,
     Isotonic,
+    ProbabilityCalibration,
     cross_fitted_isotonic,
+    cross_fitted_log_loss,
     fit_isotonic,
     fit_temperature,
     monotone_violation,
     preference_calibration,
+    probability_calibration,
 )
 from evalkit.stats.ceiling import Aggregate, Ceiling, HeldOut, accuracy, aggregate_labels, leave_one_annotator_out
 from evalkit.stats.comparing import Test, adjust, mcnemar, perm_both, williams
@@ -36,7 +39,13 @@ from evalkit.stats.conflicts import (
     saturation,
     sign_consistency,
 )
-from evalkit.stats.corrected import PredictionPowered, RoganGladen, prediction_powered_mean, rogan_gladen
+from evalkit.stats.corrected import (
+    PredictionPowered,
+    RoganGladen,
+    chosen_by_value,
+    prediction_powered_mean,
+    rogan_gladen,
+)
 from evalkit.stats.correlation import correlation, correlation_difference, influence, partial_correlation
 from evalkit.stats.differences import (
     auc_difference,
@@ -45,6 +54,7 @@ from evalkit.stats.differences import (
     ordering_difference,
     within_difference,
 )
+from evalkit.stats.drift import Drift, drift
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.groups import GroupShares, design_effect, group_shares
 from evalkit.stats.kappa import Classification, ClassScores, classification, cohen_kappa, unshared_labels
@@ -108,10 +118,28 @@ from evalkit.stats.planning import (
 from evalkit.stats.raters import fleiss_kappa, icc, krippendorff_alpha
 from evalkit.stats.repeats import Retest, retest, retest_sd
 from evalkit.stats.replacing import AltTest, Replaced, alt_test
+from evalkit.stats.shape import (
+    Density,
+    ValueShares,
+    extreme_share,
+    informative_groups,
+    nonfinite_share,
+    tied_pairs,
+    value_shares,
+)
 from evalkit.stats.tails import Modality, Tail, tail, unimodality
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "Density",
+    "Drift",
+    "ValueShares",
+    "drift",
+    "extreme_share",
+    "informative_groups",
+    "nonfinite_share",
+    "tied_pairs",
+    "value_shares",
     "LabelCost",
     "LabelPlan",
     "beside_all_rollouts",
@@ -137,6 +165,10 @@ __all__ = [
     "Ownership",
     "Modality",
     "PredictionPowered",
+    "ProbabilityCalibration",
+    "chosen_by_value",
+    "cross_fitted_log_loss",
+    "probability_calibration",
     "Replaced",
     "RoganGladen",
     "Saturation",

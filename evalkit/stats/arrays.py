@@ -29,6 +29,17 @@ def finite_vector(values: ArrayLike, name: str) -> FloatArray:
     return result
 
 
+def within_one(values: FloatArray) -> FloatArray:
+    """`values` divided by the power of two that brings them into [−1, 1]: exact, so that squares neither overflow nor
+    vanish where a statistic does not depend on the unit."""
+    return np.asarray(np.ldexp(values, -exponent_of(values)))
+
+
+def exponent_of(values: FloatArray) -> int:
+    """The least e for which all of `values` lie within ±2^e; 0 for zeros."""
+    return int(np.frexp(np.abs(values).max(initial=0.0))[1])
+
+
 def whole_numbers(values: ArrayLike, name: str) -> IntArray:
     """`values` as int64 counts ≥ 0, shape (n,). Floats pass when they are whole.
 

@@ -1,4 +1,4 @@
-"""Are a reward's margins probabilities? Bradley–Terry calibration of pairs, and isotonic calibration of scores.
+"""Are a reward's margins, or its values, probabilities? Bradley–Terry, probabilities of a label, isotonic curves.
 
 1. A margin is reward(a) − reward(b), an outcome 1 where people prefer a, 0 where b, ½ for a tie. The model says
    P(a) = σ(margin / T). Brier, log loss, temperature and reliability do not depend on which answer is called a.
@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,15 +24,16 @@ from evalkit.stats.means import cluster_mean, cluster_standard_error
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Pairs of about equal confidence."""
+    """Pairs of about equal confidence, or items of about equal probability."""
 
     low: float
-    """Least confidence in the bin, in [½, 1]."""
+    """Least confidence in the bin, in [½, 1]; of items the least probability, in [0, 1]."""
     high: float
     confidence: float
-    """Mean of max(P, 1 − P)."""
+    """Mean of max(P, 1 − P); of items the mean of P."""
     accuracy: Estimate
-    """Share of pairs in which people prefer the answer with the higher reward; a tie counts ½."""
+    """Share of pairs in which people prefer the answer with the higher reward, a tie counting ½; of items the share
+    with label 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,26 @@ class Calibration:
     intercept: Estimate
     """Log odds of preferring a where both rewards are equal; 0 without a preference for the place. Undefined where all
     pairs are given with the same answer first."""
+    reliability: Reliability
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityCalibration:
+    """How well a probability P predicts a label of 0 or 1."""
+
+    brier: Estimate
+    """Mean squared error of P, in [0, 1]."""
+    log_loss: Estimate
+    """Mean negative log likelihood in nats. Undefined where a P of 0 or 1 is wrong: it is infinite then."""
+    bias: Estimate
+    """Mean of P − label, in [−1, 1]: above 0 where P promises too much."""
+    slope: Estimate
+    """Of the label's log odds on those of P: 1 where calibrated, below 1 where overconfident. Undefined where a P is 0
+    or 1, whose log odds are infinite."""
+    intercept: Estimate
+    """Of the same fit: 0 where calibrated."""
+    certain_wrong: Estimate
+    """Share of wrong ones among the items with P = 0 or 1; without value where there is none."""
     reliability: Reliability
 
 
@@ -165,7 +186,95 @@ def preference_calibration(
     brier = cluster_mean((expit(z) - y) ** 2, groups.codes, level=level, bounds=(0.0, 1.0))
     log_loss = cluster_mean(losses, groups.codes, level=level)
     slope, intercept = _slope_and_intercept(z, y, groups, level)
-    return Calibration(temperature, brier, log_loss, slope, intercept, _reliability(z, y, groups, bins, level))
+    return Calibration(
+        temperature, brier, log_loss, slope, intercept, _reliability(*_of_margins(z, y), groups, bins, level)
+    )
+
+
+def cross_fitted_log_loss(
+    margins: ArrayLike,
+    outcomes: ArrayLike,
+    clusters: ArrayLike,
+    *,
+    folds: int = 5,
+    rng: np.random.Generator,
+    level: float = 0.95,
+) -> Estimate:
+    """Log loss of σ(margin / T), every pair with the T that fits the clusters of the other folds.
+
+    Args:
+        margins, outcomes, clusters, level: as `fit_temperature`.
+        folds: ≥ 2; not more than there are clusters are used.
+        rng: deals clusters to folds.
+
+    Returns:
+        In nats; undefined with fewer than two clusters, or where a fold's T is.
+
+    Raises:
+        ValueError: as `fit_temperature`, or folds < 2.
+    """
+    m, y, groups = _pairs(margins, outcomes, clusters)
+    check_fraction(level, "level")
+    method = f"log loss, T cross-fitted over {min(folds, groups.count)} folds of clusters"
+    if folds < 2:
+        raise ValueError(f"folds: {folds}; at least 2")
+    if groups.count < 2:
+        return undefined(m.size, groups.count, method, "fewer than two clusters; T needs others to be fitted on")
+    fold_of = (rng.permutation(groups.count) % min(folds, groups.count))[groups.codes]
+    losses = np.empty_like(m)
+    for fold in range(int(fold_of.max()) + 1):
+        here = fold_of == fold
+        fitted = fit_temperature(m[~here], y[~here], groups.codes[~here], level=level)
+        if fitted.value is None:
+            return undefined(m.size, groups.count, method, f"T of a fold is undefined: {fitted.why}")
+        z = m[here] / fitted.value
+        losses[here] = np.logaddexp(0.0, z) - y[here] * z
+    estimate = cluster_mean(losses, groups.codes, level=level)
+    return replace(estimate, method=f"{method}; {estimate.method}")
+
+
+def probability_calibration(
+    probabilities: ArrayLike, labels: ArrayLike, clusters: ArrayLike, *, bins: int = 10, level: float = 0.95
+) -> ProbabilityCalibration:
+    """Brier score, log loss, bias, slope, intercept and reliability of P(label = 1).
+
+    Sources: as `preference_calibration`.
+
+    Args:
+        probabilities: shape (n,), in [0, 1], no NaN.
+        labels: shape (n,), 0 or 1.
+        clusters: shape (n,), a label per item.
+        bins: of the reliability table, ≥ 1.
+        level: coverage of intervals, between 0 and 1.
+
+    Raises:
+        ValueError: lengths differ, NaN, a probability outside [0, 1], a label that is neither 0 nor 1, a missing
+            cluster, bins < 1, or level outside (0, 1).
+    """
+    p, y = finite_vector(probabilities, "probabilities"), finite_vector(labels, "labels")
+    if p.size != y.size:
+        raise ValueError(f"probabilities and labels: {p.size} and {y.size} values; pair them first")
+    if p.size and (p.min() < 0 or p.max() > 1):
+        raise ValueError(f"probabilities: {p.min():g} to {p.max():g} leave 0 to 1")
+    if not np.isin(y, (0.0, 1.0)).all():
+        raise ValueError("labels: expected 0 and 1")
+    if bins < 1:
+        raise ValueError(f"bins: {bins}; at least 1")
+    check_fraction(level, "level")
+    groups = clusters_of(clusters, p.size)
+    codes = groups.codes
+    certain = (p == 0) | (p == 1)
+    wrong = (p != y).astype(np.float64)
+    slope, intercept = _slope_of_log_odds(p, y, groups, certain, level)
+    return ProbabilityCalibration(
+        brier=cluster_mean((p - y) ** 2, codes, level=level, bounds=(0.0, 1.0)),
+        log_loss=_log_loss(p, y, groups, level),
+        bias=cluster_mean(p - y, codes, level=level, bounds=(-1.0, 1.0)),
+        slope=slope,
+        intercept=intercept,
+        certain_wrong=cluster_mean(wrong[certain], codes[certain], level=level, bounds=(0.0, 1.0)),
+        reliability=_reliability(p, y, groups, bins, level),
+    )
 
 
 def fit_isotonic(scores: ArrayLike, labels: ArrayLike) -> Isotonic:
@@ -278,11 +387,35 @@ def _slope_and_intercept(z: FloatArray, y: FloatArray, groups: Clusters, level: 
     return fit.coefficient(1, "slope", level), fit.coefficient(0, "intercept", level)
 
 
-def _reliability(z: FloatArray, y: FloatArray, groups: Clusters, bins: int, level: float) -> Reliability:
-    if z.size == 0:
+def _log_loss(p: FloatArray, y: FloatArray, groups: Clusters, level: float) -> Estimate:
+    right = np.where(y == 1, p, 1 - p)
+    impossible = int(np.count_nonzero(right == 0))
+    if impossible:
+        why = f"{impossible} of {p.size} probabilities are 0 or 1 and wrong: the loss is infinite"
+        return undefined(p.size, groups.count, "log loss", why)
+    return cluster_mean(-np.log(right), groups.codes, level=level)
+
+
+def _slope_of_log_odds(
+    p: FloatArray, y: FloatArray, groups: Clusters, certain: np.ndarray, level: float
+) -> tuple[Estimate, Estimate]:
+    names = ("slope on the log odds of P", "intercept at P = ½")
+    if certain.any():
+        why = f"{int(np.count_nonzero(certain))} of {p.size} probabilities are 0 or 1; their log odds are infinite"
+        of_slope, of_intercept = (undefined(p.size, groups.count, name, why) for name in names)
+        return of_slope, of_intercept
+    fit = logistic_fit(np.column_stack([np.ones_like(p), np.log(p) - np.log1p(-p)]), y, groups)
+    return fit.coefficient(1, names[0], level), fit.coefficient(0, names[1], level)
+
+
+def _of_margins(z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Confidence max(P, 1 − P) of each pair, and whether people agree with the reward's choice."""
+    return expit(np.abs(z)), np.where(z == 0, 0.5, np.where(z > 0, y, 1 - y))
+
+
+def _reliability(confidence: FloatArray, agrees: FloatArray, groups: Clusters, bins: int, level: float) -> Reliability:
+    if confidence.size == 0:
         return Reliability((), None, None, None)
-    confidence = expit(np.abs(z))
-    agrees = np.where(z == 0, 0.5, np.where(z > 0, y, 1 - y))
     member = _equal_mass(confidence, bins)
     table, weights, gaps, errors = [], [], [], []
     for b in range(int(member.max()) + 1):

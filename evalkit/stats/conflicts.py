@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
+from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector, within_one
 from evalkit.stats.clusters import Clusters, clusters_of
 from evalkit.stats.components import clusters_of_groups
 from evalkit.stats.estimate import Estimate
@@ -85,7 +85,7 @@ def sign_consistency(
     check_fraction(level, "level")
     of = clusters_of(groups, c.size)
     unit_of_group = clusters_of_groups(of, of if clusters is None else clusters_of(clusters, c.size))
-    c, h = _centred(c, of), _centred(h, of)
+    c, h = _centred(within_one(c), of), _centred(within_one(h), of)
     c_moves, h_moves = _moves(c, of), _moves(h, of)
     defined = c_moves & h_moves
     norms = np.sqrt(of.sums(c * c) * of.sums(h * h))

@@ -1,7 +1,8 @@
 """A figure on the human scale from many judgements and few labels: Rogan–Gladen and prediction-powered inference.
 
-1. Labelled and unlabelled items come from the same population, and which were labelled was left to chance. Nothing here
-   can see whether that holds, and a correction learnt on other items corrects nothing.
+1. Labelled and unlabelled items come from the same population, and which were labelled was left to chance. A correction
+   learnt on other items corrects nothing. `chosen_by_value` sees it where the choice shows in the judge's values;
+   nothing here can see it where it does not.
 2. Errors are added up by cluster over both parts, with as many degrees of freedom as the part with fewer clusters has.
 3. A correction that the judge is too weak for is refused with the reason.
 """
@@ -13,10 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
+from evalkit.stats.comparing import Test
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.means import ROUNDING, cluster_mean
 
@@ -155,6 +157,47 @@ def prediction_powered_mean(
     method = f"prediction-powered mean, λ = {weight:.4g} {chosen}, {m} predictions without label"
     mean = _with_t_interval(value, variance, parts, n, method, level, scale=float(np.abs(y).max()))
     return PredictionPowered(mean, classical, weight, m, _ratio(mean, classical, parts, level))
+
+
+def chosen_by_value(
+    values: ArrayLike, unlabelled_values: ArrayLike, clusters: ArrayLike, unlabelled_clusters: ArrayLike
+) -> Test:
+    """Do labelled and unlabelled items differ in the judge's values by more than chance, in mean or in spread?
+
+    Two t tests over clusters, of the values and of their distance from the median of all, the smaller p doubled
+    (Bonferroni). They see labels that went to high, to low or to extreme values.
+
+    Args:
+        values: shape (n,), of labelled items.
+        unlabelled_values: shape (m,).
+        clusters: shape (n,), a label per item. A cluster may have items in both parts.
+        unlabelled_clusters: shape (m,).
+
+    Returns:
+        `statistic` is the larger t, positive where labelled items have more. p is None where a part has fewer than two
+        clusters or the values show no variation.
+
+    Raises:
+        ValueError: lengths differ, NaN or infinite values, or a missing cluster.
+    """
+    f, u = finite_vector(values, "values"), finite_vector(unlabelled_values, "unlabelled_values")
+    parts = _Parts.of(f, f, u, clusters, unlabelled_clusters)
+    n, g = f.size, parts.fewest
+    method = f"labelled against {u.size} unlabelled, mean and spread, t({g - 1}) over clusters"
+    if g < 2:
+        return Test(None, None, n, g, method, "a part has fewer than two clusters")
+    middle = float(np.median(np.concatenate([f, u])))
+    scale = float(np.abs(np.concatenate([f, u])).max())
+    found = []
+    sides = [(f, u), (np.abs(f - middle), np.abs(u - middle))]
+    for a, b in sides[: 1 if np.unique(np.concatenate([f, u])).size <= 2 else 2]:  # of two values the mean says all
+        error = math.sqrt(parts.variance((a - a.mean()) / n, -(b - b.mean()) / u.size))
+        if error > ROUNDING * scale:
+            found.append((float(a.mean()) - float(b.mean())) / error)
+    if not found:
+        return Test(None, None, n, g, method, "the values show no variation")
+    t = max(found, key=abs)
+    return Test(min(1.0, len(found) * float(2 * stdtr(g - 1, -abs(t)))), t, n, g, method)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evalkit.audit import freeze_audit
 from evalkit.workspace import create_workspace
 
 EVALKIT = Path(sys.executable).with_name("evalkit")
@@ -55,8 +56,7 @@ class Desk:
         path.write_text("".join(f"{key}: {json.dumps(value)}\n" for key, value in {**base, **fields}.items()))
         (self.root / "protocols" / "audit.v1.audit.lock.json").unlink(missing_ok=True)
         if frozen:
-            done = self.evalkit("audit", "freeze", str(path))
-            assert done.code == 0, done.err
+            freeze_audit(path)
         return path
 
     def evalkit(self, *arguments: str) -> Done:

@@ -104,7 +104,7 @@ def test_samples_without_a_length_are_counted_and_a_negative_length_is_refused(d
     lines = run(desk, QUALITY, QUALITY + NOISE, lengths).sections["length"]
     assert lines[0].rules == "2 samples without a length left out"
     assert lines[0].estimate.n == N - 2
-    with pytest.raises(BadInput, match="sample 3, field length: -5 is negative; give lengths in characters"):
+    with pytest.raises(BadInput, match=r"scores.csv, row 5, field length: -5 is negative; give characters"):
         run(desk, QUALITY, QUALITY, [*LENGTH[:3], -5, *LENGTH[4:]])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 
 from evalkit.api import audit_reward
-from evalkit.audit import Audit, freeze_audit
+from evalkit.audit import Audit, freeze_audit, load_audit_spec
 from evalkit.errors import BadInput, Refused
 from tests.audit.support import Desk
 
@@ -136,7 +137,8 @@ def test_most_groups_without_a_correlation_are_a_finding(desk: Desk) -> None:
 def test_a_constant_reward_is_undefined_and_cannot_tell(desk: Desk) -> None:
     result = run(desk, np.ones(N))
     assert (result.verdict.word, result.registered.estimate.value) == ("cannot tell", None)
-    assert "x is constant" in result.verdict.rule
+    assert result.verdict.rule == "blocking: SCORE.ALL_ONE"
+    assert result.registered.estimate.why == "x is constant"
 
 
 @pytest.mark.parametrize("shape", ["jsonl", "parquet", "long", "annotators", "long labels"])
@@ -225,6 +227,13 @@ SPECS = [
 ]
 
 
+def test_a_label_outside_the_declared_vocabulary_is_refused_by_row(desk: Desk) -> None:
+    table = desk.table("v.csv", ["sample_id", "reward", "label"], [(0, "A", "A"), (1, "A", "b"), (2, "B", "B")])
+    spec = desk.spec(statistic="kappa", labels=["A", "B"])
+    with pytest.raises(BadInput, match=r"v.csv, row 3, field label: 'b' is none of the declared labels A, B; correct"):
+        audit_reward(table, table, spec)
+
+
 @pytest.mark.parametrize(("change", "message"), SPECS)
 def test_a_spec_that_makes_no_sense_is_refused_by_row(desk: Desk, change: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=rf"audit.yaml, row \d+.*{message}"):
@@ -239,9 +248,34 @@ def test_verdicts_in_other_words_than_labels_are_blocking(desk: Desk) -> None:
     assert result.findings[0].severity == "blocking"
 
 
+def test_unread_verdicts_that_could_turn_the_verdict_are_found_and_left_out_they_make_it_cannot_tell(
+    desk: Desk,
+) -> None:
+    human = ["a", "b"] * 100
+    said = [label if i % 10 else "?" for i, label in enumerate(human)]
+    scores = desk.table("v.csv", ["sample_id", "reward"], enumerate(said))
+    labels = desk.table("l.csv", ["sample_id", "label"], enumerate(human))
+    fields: dict[str, Any] = {"statistic": "accuracy", "labels": ["a", "b"]}
+    near = {"usable": 0.5, "trustworthy": 0.85}
+    far = {"usable": 0.5, "trustworthy": 0.95}
+    severity = {"exclude": "warning", "wrong": "info", "a": "warning"}
+    for rule, level in severity.items():
+        result = audit_reward(scores, labels, desk.spec(**fields, unparsed=rule, thresholds=far))
+        found = {finding.code: finding for finding in result.findings}
+        assert found["PARSE.BOUNDS_CROSS_DECISION"].severity == level
+        assert "from 0.900 to 1.000" in found["PARSE.BOUNDS_CROSS_DECISION"].statement
+        assert (result.verdict.word == "cannot tell") == (rule == "exclude")
+        still = audit_reward(scores, labels, desk.spec(**fields, unparsed=rule, thresholds=near))
+        assert "PARSE.BOUNDS_CROSS_DECISION" not in codes(still)
+
+
 def test_the_command_prints_its_verdict_keeps_everything_and_exits_by_it(desk: Desk) -> None:
     scores, labels = tables(desk)
-    done = desk.audit(scores, labels, desk.spec())
+    spec = desk.spec(frozen=False)
+    frozen = desk.evalkit("audit", "freeze", str(spec))
+    assert (frozen.code, frozen.err) == (0, "")
+    assert "audit@1 frozen" in frozen.out
+    done = desk.audit(scores, labels, spec)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("TRUSTWORTHY: reward against label")
     folder = Path(done.out.strip().split("\n")[-1]).parent
@@ -255,10 +289,27 @@ def test_the_command_prints_its_verdict_keeps_everything_and_exits_by_it(desk: D
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
 
+def test_the_starter_freezes_as_it_stands_and_with_every_hint_followed(desk: Desk) -> None:
+    done = desk.evalkit("audit", "new", "helpful")
+    assert (done.code, done.err) == (0, "")
+    path = desk.root / "protocols" / "helpful.audit.yaml"
+    assert str(path) in done.out
+    assert desk.evalkit("audit", "freeze", str(path)).code == 0
+    again = desk.evalkit("audit", "new", "helpful")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    text, verdicts = path.read_text().split("# Verdicts of a judge:")
+    hint = re.compile(r"^# ( *[a-z_]+:)", re.M)
+    (desk.root / "numbers.yaml").write_text(hint.sub(r"\1", text))
+    assert load_audit_spec(desk.root / "numbers.yaml").against == "other_reward"
+    judged = text.replace("statistic: spearman", "statistic: accuracy")
+    (desk.root / "verdicts.yaml").write_text(judged + hint.sub(r"\1", verdicts))
+    assert load_audit_spec(desk.root / "verdicts.yaml").combine_orders == "both"
+
+
 def test_a_filled_label_sheet_is_read_as_it_is(desk: Desk) -> None:
     scores, _ = tables(desk)
     header = ["sample_id", "item", "completion", "annotator", "label", "comment"]
-    rows = [(i, "q", "text", who, h + d, "") for i, h in enumerate(HUMAN) for who, d in (("ann", -1), ("bob", 1))]
+    rows = [(i, "q", "text", who, h + d, "") for i, h in enumerate(HUMAN) for who, d in (("ann", -0.1), ("bob", 0.1))]
     result = audit_reward(scores, desk.table("sheet.csv", header, rows), desk.spec())
     assert result.evidence.annotators == ["ann", "bob"]
     assert result.verdict.word == "trustworthy"

@@ -163,6 +163,8 @@ def test_csv_cells_are_text_as_written(tmp_path: Path) -> None:
         (b"", "FILE: no items in it; give a source with at least one row"),
         (b"id,q\n", "FILE: no items in it; give a source with at least one row"),
         (b"\xef\xbb\xbfid\na\n", "FILE, row 1: begins with a byte-order mark; save it as UTF-8 without one"),
+        (b"id;q\na;b\n", "FILE, row 1: one heading, parted by ';'; save the table with commas"),
+        (b"id\tq\na\tb\n", r"FILE, row 1: one heading, parted by '\t'; save the table with commas"),
         (b"id,id\na,b\n", "FILE, row 1: heading id stands twice; keep one"),
         (b"id,\na,b\n", "FILE, row 1: column 2 has no heading; name it"),
         (b"id,q\na,b\nc,d,e\n", "FILE, row 3: 3 cells under 2 headings; quote commas"),

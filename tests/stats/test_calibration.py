@@ -10,16 +10,20 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
+from sklearn.calibration import calibration_curve
 from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from evalkit.stats import (
     cross_fitted_isotonic,
+    cross_fitted_log_loss,
     fit_isotonic,
     fit_temperature,
     monotone_violation,
     prediction_powered_mean,
     preference_calibration,
+    probability_calibration,
 )
 from tests.stats.shared_data import load
 
@@ -206,5 +210,79 @@ def test_monotone_violation_from_none_to_all() -> None:
     ],
 )
 def test_wrong_arguments_are_refused(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def held_out_losses(m, y, clusters, folds, rng):
+    """The same folds by hand, T from scikit-learn's unpenalised regression without intercept."""
+    fold_of = (rng.permutation(len(set(clusters))) % folds)[clusters]
+    losses = np.empty(len(m))
+    for fold in range(folds):
+        here = fold_of == fold
+        fit = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10).fit(m[~here, None], y[~here])
+        losses[here] = -fit.predict_log_proba(m[here, None])[np.arange(here.sum()), y[here].astype(int)]
+    return losses
+
+
+def test_the_temperature_of_other_folds_has_the_loss_of_a_fit_by_hand() -> None:
+    m, y = planted(3.0, 300)
+    clusters = np.repeat(np.arange(100), 3)
+    result = cross_fitted_log_loss(m, y, clusters, rng=np.random.default_rng(4))
+    by_hand = held_out_losses(m, y, clusters, 5, np.random.default_rng(4))
+    assert result.value == pytest.approx(by_hand.mean(), rel=1e-5)
+    assert result.n_clusters == 100
+    in_sample = judge(m, y, temperature=fit_temperature(m, y, clusters).value).log_loss.value
+    assert in_sample < result.value < judge(m, y).log_loss.value
+
+
+def test_one_cluster_or_a_fold_without_exception_has_no_loss_of_other_folds() -> None:
+    one = cross_fitted_log_loss([1, 2], [1, 0], ["a", "a"], rng=np.random.default_rng(0))
+    assert (one.value, "two clusters" in one.why) == (None, True)
+    apart = cross_fitted_log_loss([1, 2, 1, 2], np.ones(4), range(4), rng=np.random.default_rng(0))
+    assert (apart.value, "separated" in apart.why) == (None, True)
+
+
+def test_probabilities_and_their_oracles() -> None:
+    z, y = planted(0.5, 500)
+    p = expit(z)
+    result = probability_calibration(p, y, np.arange(500))
+    assert result.brier.value == pytest.approx(brier_score_loss(y, p))
+    assert result.log_loss.value == pytest.approx(log_loss(y, p))
+    assert result.bias.value == pytest.approx(p.mean() - y.mean())
+    oracle = sm.Logit(y, sm.add_constant(z)).fit(disp=0)
+    assert (result.intercept.value, result.slope.value) == pytest.approx(tuple(oracle.params), rel=1e-5)
+    assert result.certain_wrong.value is None
+    shares, means = calibration_curve(y, p, n_bins=10, strategy="quantile")
+    bins = result.reliability.bins
+    assert [b.confidence for b in bins] == pytest.approx(means)
+    assert [b.accuracy.value for b in bins] == pytest.approx(shares)
+
+
+def test_certain_probabilities_in_figures() -> None:
+    # Ten said to be sure, two of them wrong; ten at one half.
+    p, y = np.repeat([1.0, 0.5], 10), np.concatenate([np.repeat([1.0, 0.0], [8, 2]), np.tile([1.0, 0.0], 5)])
+    result = probability_calibration(p, y, np.arange(20), bins=2)
+    assert (result.brier.value, result.bias.value) == pytest.approx(((2 + 2.5) / 20, 0.1))
+    assert result.certain_wrong.value == 0.2
+    assert (result.log_loss.value, result.log_loss.why) == (
+        None,
+        "2 of 20 probabilities are 0 or 1 and wrong: the loss is infinite",
+    )
+    assert result.slope.why == "10 of 20 probabilities are 0 or 1; their log odds are infinite"
+    assert result.reliability.error == pytest.approx(0.1)  # half the items at .2, half at 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: probability_calibration([0.5], [1, 0], [1]), "1 and 2"),
+        (lambda: probability_calibration([1.5], [1], [1]), "leave 0 to 1"),
+        (lambda: probability_calibration([0.5], [0.5], [1]), "expected 0 and 1"),
+        (lambda: probability_calibration([0.5], [1], [1], bins=0), "bins"),
+        (lambda: cross_fitted_log_loss([1], [1], [1], folds=1, rng=np.random.default_rng(0)), "folds"),
+    ],
+)
+def test_wrong_probabilities_are_refused(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
+from scipy.stats import ttest_ind
 
-from evalkit.stats import cluster_mean, prediction_powered_mean, rogan_gladen
+from evalkit.stats import chosen_by_value, cluster_mean, prediction_powered_mean, rogan_gladen
 from tests.stats.shared_data import load
 
 with warnings.catch_warnings():  # ppi_py silences all warnings of the process when imported
@@ -196,3 +197,84 @@ def test_a_rate_beyond_the_range_is_put_at_its_end_and_told() -> None:
 def test_wrong_arguments_are_refused(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_choice_by_value_is_an_ordinary_t_test_where_every_item_is_a_cluster() -> None:
+    rng = np.random.default_rng(0)
+    f, u = rng.normal(size=200), rng.normal(size=200)
+    found = chosen_by_value(f, u, *apart(200, 200))
+    middle = np.median(np.concatenate([f, u]))
+    tests = [ttest_ind(f, u), ttest_ind(np.abs(f - middle), np.abs(u - middle))]
+    assert abs(found.statistic) == pytest.approx(max(abs(t.statistic) for t in tests), rel=1e-2)
+    assert found.p == pytest.approx(min(1, 2 * min(t.pvalue for t in tests)), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("pick", "rises"),
+    [(lambda x: -x, True), (lambda x: x, False), (lambda x: -np.abs(x), True)],
+    ids=["highest", "lowest", "extremes"],
+)
+def test_labels_that_went_by_value_are_seen(pick, rises: bool) -> None:
+    values = np.random.default_rng(1).normal(size=300)
+    few, rest = np.split(np.argsort(pick(values)), [60])
+    found = chosen_by_value(values[few], values[rest], few, rest)
+    assert found.p < 1e-6
+    assert (found.statistic > 0) == rises
+
+
+def test_a_random_choice_is_suspected_once_in_twenty() -> None:
+    rng = np.random.default_rng(2)
+    hits = 0
+    for _ in range(1000):
+        codes = np.repeat(np.arange(120), 2)
+        values = rng.normal(size=120)[codes] + rng.normal(size=240)
+        few = np.isin(codes, rng.permutation(120)[:40])
+        hits += chosen_by_value(values[few], values[~few], codes[few], codes[~few]).p < 0.05
+    assert 0.02 < hits / 1000 < 0.075
+
+
+def test_two_values_are_tested_once_and_equal_ones_not_at_all() -> None:
+    few, rest = np.repeat([1, 0], [20, 20]), np.repeat([1, 0], [30, 70])
+    share = chosen_by_value(few, rest, *apart(40, 100))
+    error = np.sqrt((few.var() / 40 + rest.var() / 100) * 40 / 39)
+    assert share.statistic == pytest.approx(0.2 / error)
+    assert share.p == pytest.approx(2 * stdtr(39, -share.statistic))
+    same = chosen_by_value(np.ones(5), np.ones(9), *apart(5, 9))
+    assert (same.p, same.why) == (None, "the values show no variation")
+    assert chosen_by_value([1], [2, 3], [1], [2, 3]).p is None
+
+
+@pytest.mark.slow
+def test_twenty_labels_with_a_skewed_spread_are_covered_in_nineteen_of_twenty_samples_or_nearly() -> None:
+    rng, runs = np.random.default_rng(7), 2000
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        tail = rng.exponential(size=n)
+        return np.clip(np.round(1 + 1.2 * tail), 1, 5), tail + 0.9 * rng.exponential(size=n)
+
+    truth = draw(1_000_000)[0].mean()
+    hits = 0
+    for _ in range(runs):
+        (y, f), (_, u) = draw(20), draw(200)
+        mean = prediction_powered_mean(y, f, u, *apart(20, 200)).mean
+        hits += mean.low < truth < mean.high
+    assert hits / runs > 0.925
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_a_judge_corrected_by_twenty_labels_covers_at_least_as_often_as_it_says(share: float) -> None:
+    rng, hits, given = np.random.default_rng(8), 0, 0
+
+    def draw(n: int) -> tuple[np.ndarray, np.ndarray]:
+        good = rng.random(n) < share
+        return good, np.where(good, rng.random(n) < 0.85, rng.random(n) < 0.2)
+
+    for _ in range(1000):
+        (y, f), (_, u) = draw(20), draw(200)
+        rate = rogan_gladen(y, f, u, *apart(20, 200)).rate
+        if rate.low is not None:
+            given += 1
+            hits += rate.low <= share <= rate.high
+    assert given > 900
+    assert hits / given > 0.95

@@ -58,8 +58,24 @@ def test_a_tail_that_says_nothing_has_a_reason() -> None:
     assert "at least 10" in tail(range(100)).hill.why
     assert "begins at the median" in tail(np.ones(400)).hill.why
     assert tail(np.ones(400)).excess_kurtosis is None
-    assert "lies at 1" in tail(np.repeat([0.0, 1.0], [300, 100])).hill.why
+    assert "lies at one value" in tail(np.repeat([0.0, 1.0], [300, 100])).hill.why
     assert tail(np.ones(400)).heavy is None
+
+
+def test_copies_of_a_cluster_in_the_tail_count_once() -> None:
+    x = np.random.default_rng(5).pareto(1.5, 400)
+    one, copies = tail(x), tail(np.repeat(x, 3), np.repeat(range(400), 3))
+    assert (copies.hill.n, copies.hill.n_clusters) == (60, 20)
+    assert copies.hill.half_width == pytest.approx(one.hill.half_width, rel=0.05)
+    few = tail(np.repeat(x[:100], 12), np.repeat(range(100), 12))
+    assert few.hill.value is None
+    assert "5 clusters in the tail" in few.hill.why
+
+
+def test_a_grid_in_the_tail_has_no_index() -> None:
+    penalties = np.concatenate([np.tile([0.0, 1.0], 194), np.full(12, -10.0)])
+    assert "a grid has no index" in tail(penalties).index.why
+    assert tail(penalties).heavy is None
 
 
 def test_excess_kurtosis_in_figures() -> None:
@@ -73,6 +89,21 @@ def test_two_clear_modes_are_found_and_one_is_not_doubted() -> None:
     assert two.critical_bandwidth > 0.5
     for one in (rng.normal(size=400), rng.exponential(size=400), rng.random(400)):
         assert unimodality(one, rng=rng).p > 0.05
+
+
+def test_modes_that_a_few_prompts_make_are_not_modes_of_independent_values() -> None:
+    rng = np.random.default_rng(6)
+    prompts = np.repeat(rng.normal(size=30), 10)
+    values, clusters = prompts + 0.05 * rng.normal(size=300), np.repeat(range(30), 10)
+    assert unimodality(values, rng=rng).p < 0.05
+    found = unimodality(values, clusters, rng=rng)
+    assert (found.n, found.p > 0.05) == (30, True)
+    assert "1 values; at least 20" in unimodality(values, np.zeros(300), rng=rng).why
+
+
+def test_of_many_values_two_thousand_are_tested() -> None:
+    rng = np.random.default_rng(7)
+    assert unimodality(rng.normal(size=5000), rng=rng, draws=5).n == 2000
 
 
 @given(st.integers(0, 1000))

@@ -26,6 +26,7 @@ from evalkit.stats import (
     design_effect,
     group_shares,
     independent_standard_error,
+    informative_groups,
     openrlhf_max,
     pass_at_k,
     pass_hat_k,
@@ -138,3 +139,11 @@ def test_clusters_more_than_double_the_variance(tau: Recording) -> None:
 def test_tasks_never_sometimes_and_always_solved(tau: Recording) -> None:
     shares = group_shares(tau.successes(), [4] * 50)
     assert (shares.all_wrong, shares.mixed, shares.all_right, shares.n) == (14 / 50, 26 / 50, 10 / 50, 50)
+
+
+def test_tasks_that_differ_give_fewer_informative_groups_than_the_formula_says(tau: Recording) -> None:
+    found = informative_groups(np.concatenate(tau.groups()), np.repeat(range(50), 4))
+    assert found.informative.value == pytest.approx(0.52)
+    assert (found.all_lowest, found.all_highest) == (pytest.approx(0.28), pytest.approx(0.20))
+    assert found.if_alike.value == pytest.approx(1 - 0.42**4 - 0.58**4)  # .856
+    assert found.informative.high < 0.7
