@@ -37,6 +37,7 @@ from evalkit.stats import (
     within_correlation,
 )
 from evalkit.stats.arrays import FloatArray
+from evalkit.stats.clusters import clusters_of
 from evalkit.stats.correlation import NAMES, Kind
 from evalkit.stats.kappa import Weights
 
@@ -72,10 +73,28 @@ def groups_of(evidence: Evidence, name: str) -> np.ndarray:
         BadInput: a sample has none.
     """
     found = evidence.columns[name]
+    if found.dtype.kind == "i":
+        return found
     lost = next((i for i, value in enumerate(found) if value is None or str(value).strip() == ""), None)
     if lost is not None:
         raise BadInput(f"sample {evidence.sample_ids[lost]}, field {name}: null where a group belongs; fill it in")
     return np.array([str(value) for value in found], dtype=object)
+
+
+def coded(evidence: Evidence, spec: AuditSpec) -> Evidence:
+    """The same with clusters, groups and systems as whole numbers, for sections that ask for them many times.
+
+    Raises:
+        BadInput: a sample has none.
+    """
+    n = evidence.reward.size
+    codes = {
+        name: clusters_of(groups_of(evidence, name), n).codes
+        for name in (spec.group_by, spec.system_by)
+        if name in evidence.columns
+    }
+    columns = cast(dict[str, Any], {**evidence.columns, **codes})
+    return replace(evidence, clusters=cast(Any, clusters_of(evidence.clusters, n).codes), columns=columns)
 
 
 def counted(evidence: Evidence, spec: AuditSpec) -> Evidence:
@@ -386,9 +405,9 @@ def _acc_eq(evidence: Evidence, spec: AuditSpec) -> Line:
 
 def _nested(evidence: Evidence, spec: AuditSpec) -> bool:
     """Whether every group lies in one cluster, without which nothing within groups has an error."""
-    groups = groups_of(evidence, spec.group_by)
-    pairs = {(group, cluster) for group, cluster in zip(groups, evidence.clusters, strict=True)}
-    return len(pairs) == len(set(groups))
+    n = evidence.reward.size
+    groups, clusters = clusters_of(groups_of(evidence, spec.group_by), n), clusters_of(evidence.clusters, n)
+    return np.unique(groups.codes * clusters.count + clusters.codes).size == groups.count
 
 
 def _positive(labels: FloatArray) -> FloatArray:

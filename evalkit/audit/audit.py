@@ -16,6 +16,7 @@ from evalkit.audit.against import against
 from evalkit.audit.agreement import (
     Line,
     agreement,
+    coded,
     counted,
     filled,
     other_levels,
@@ -134,10 +135,10 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         ):
             sections[name], found = part(scored, spec)
             findings += found
-        sections["length"], found = length(evidence.only(evidence.scored), spec)
-        findings += found
-        sections["components"], found = components(evidence.only(evidence.scored), spec)
-        findings += found
+        given = coded(evidence.only(evidence.scored), spec)
+        for name, part in (("length", length), ("components", components)):
+            sections[name], found = part(given, spec)
+            findings += found
         findings += direction(scored, spec)
         sections["shape"], found = shape(evidence, spec)
         findings += found

@@ -15,7 +15,7 @@ import numpy as np
 
 from evalkit.audit.agreement import Line, agreement, groups_of
 from evalkit.audit.evidence import Evidence
-from evalkit.audit.findings import MOST_EVIDENCE, Finding
+from evalkit.audit.findings import MOST_EVIDENCE, Finding, in_figures, in_percent
 from evalkit.audit.spec import AuditSpec
 from evalkit.audit.total import Total, declared_total, direction, total_lines
 from evalkit.stats import (
@@ -116,8 +116,8 @@ def _against(
         Finding(
             "COMPONENT.AGAINST_LABEL",
             "warning",
-            f"{name}{as_used} goes against {label}: {found.name} at level {found.level} is {estimate.value:.3f} "
-            f"[{estimate.low:.3f}, {estimate.high:.3f}], all below {chance:g}",
+            f"{name}{as_used} goes against {label}: {found.name} at level {found.level} is {in_figures(estimate)}, "
+            f"all below {chance:g}",
             f"read answers with a high {name} and a low {label}; see whether its sign or scale is turned",
             estimate,
         )
@@ -179,8 +179,7 @@ def _saturated(name: str, evidence: Evidence, spec: AuditSpec) -> tuple[list[Lin
         Finding(
             "COMPONENT.SATURATED",
             "info",
-            f"{name} is {shown} for {100 * float(np.mean(at_end)):.1f} % of {values.size} samples: "
-            "it tells few answers apart",
+            f"{name} is {shown} for {in_percent(share)} of {values.size} samples: it tells few answers apart",
             "give it grades or harder checks, or count it as a check that is done",
             share,
             tuple(str(key) for key in held.sample_ids[rows]),

@@ -15,7 +15,7 @@ import numpy as np
 
 from evalkit.audit.agreement import Line, groups_of
 from evalkit.audit.evidence import Evidence
-from evalkit.audit.findings import Finding, Severity
+from evalkit.audit.findings import Finding, Severity, in_figures
 from evalkit.audit.spec import AuditSpec
 from evalkit.stats import (
     Estimate,
@@ -212,7 +212,7 @@ def _more_than_humans(taste: LengthPreference, at_equal_reward: Estimate, spec: 
     found = at_equal_reward
     if found.value is None or found.low is None or found.high is None:
         return verbosity(taste, spec.reward, mend)
-    ends = f"{spec.label} with length at equal reward is {found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    ends = f"{spec.label} with length at equal reward is {in_figures(found)}"
     if found.high < 0:
         return verbosity(taste, spec.reward, mend, "warning", f"; {ends}, so humans want them shorter")
     but = f"; noise in the labels alone could make this: {ends}, not below 0"

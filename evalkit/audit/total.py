@@ -17,7 +17,7 @@ import numpy as np
 from evalkit.audit.against import difference_of
 from evalkit.audit.agreement import Line, agreement, groups_of
 from evalkit.audit.evidence import Evidence
-from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity
+from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity, in_figures, in_percent
 from evalkit.audit.spec import AuditSpec
 from evalkit.stats import (
     Estimate,
@@ -222,7 +222,7 @@ def _shifted(
             "COMPONENT.MISSING_SHIFTS_SCALE",
             "warning",
             f"{int(np.count_nonzero(without))} samples lack {name} and their {spec.reward} is the sum of the rest, "
-            f"which moves it by {shift.value:.2f} [{shift.low:.2f}, {shift.high:.2f}] standard deviations{beside}",
+            f"which moves it by {in_figures(shift)} standard deviations{beside}",
             f"give no reward where {name} has none, or score it again; None is not 0",
             shift,
             tuple(str(key) for key in evidence.sample_ids[np.flatnonzero(without)[:MOST_EVIDENCE]]),
@@ -274,8 +274,7 @@ def _cancels(name: str, share: Estimate, brings: Estimate, where: str, spec: Aud
         Finding(
             "COMPONENT.CANCELS",
             severity,
-            f"{name} takes away what the others bring: its share of the variance {where} is {share.value:.3f} "
-            f"[{share.low:.3f}, {share.high:.3f}]; {effect}",
+            f"{name} takes away what the others bring: its share of the variance {where} is {in_figures(share)}; {effect}",
             "see whether it is meant as a brake; if not, weigh it less or leave it out",
             share,
         )
@@ -292,7 +291,7 @@ def _dominates(name: str, share: Estimate, held: Estimate, where: str, spec: Aud
         Finding(
             "COMPONENT.DOMINATES",
             "info" if agrees else "warning",
-            f"{name} owns {100 * share.value:.1f} % of the variance {where}: the other {len(spec.total) - 1} hardly "
+            f"{name} owns {in_percent(share)} of the variance {where}: the other {len(spec.total) - 1} hardly "
             f"move the reward there" + ("" if agrees else f", and no agreement of {name} with {spec.label} is shown"),
             "put components on one scale before weighing them, or audit this one alone",
             share,

@@ -144,3 +144,20 @@ def test_what_length_leaves_of_the_agreement_on_topical_chat(desk: Desk) -> None
     assert found_figures["Spearman rho of label with length", "pooled"] == pytest.approx(0.3933, abs=5e-5)
     assert found_figures["Spearman rho of reward with length", "pooled"] == pytest.approx(0.3954, abs=5e-5)
     assert not {"LENGTH.EXPLAINS", "BIAS.VERBOSITY"} & {finding.code for finding in result.findings}
+
+
+@pytest.mark.slow
+def test_of_two_hundred_perfect_rewards_with_noisy_labels_hardly_any_is_warned_of(desk: Desk) -> None:
+    rng, warned = np.random.default_rng(0), {"perfect": 0, "padded": 0}
+    for _ in range(200):
+        quality, other, noise, error = rng.normal(size=(4, N))
+        lengths = np.round(3000 + 60 * (0.6 * quality + other))
+        taste = (lengths - 3000) / 60
+        for name, reward, human in (
+            ("perfect", quality, quality + 2 * noise),
+            ("padded", quality + taste + 0.3 * error, quality + noise),
+        ):
+            finding = found(run(desk, reward, human, lengths), "BIAS.VERBOSITY")
+            warned[name] += finding is not None and finding.severity == "warning"
+    assert warned["perfect"] <= 10
+    assert warned["padded"] >= 100
