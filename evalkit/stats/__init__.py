@@ -6,6 +6,7 @@
 """
 
 from evalkit.stats.attenuation import Attenuation, corrected_for_attenuation
+from evalkit.stats.best_of_n import best_of_n, best_of_n_kl
 from evalkit.stats.calibration import (
     Calibration,
     CrossFitted,
@@ -132,6 +133,8 @@ from evalkit.stats.tails import Modality, Tail, dip, tail, unimodality
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "best_of_n",
+    "best_of_n_kl",
     "Density",
     "Drift",
     "ValueShares",
