@@ -274,7 +274,8 @@ def _cancels(name: str, share: Estimate, brings: Estimate, where: str, spec: Aud
         Finding(
             "COMPONENT.CANCELS",
             severity,
-            f"{name} takes away what the others bring: its share of the variance {where} is {in_figures(share)}; {effect}",
+            f"{name} takes away what the others bring: its share of the variance {where} is {in_figures(share)}; "
+            f"{effect}",
             "see whether it is meant as a brake; if not, weigh it less or leave it out",
             share,
         )
