@@ -154,6 +154,8 @@ def group_ownership(
     np.maximum.at(largest, of_groups.codes, np.abs(total))
     np.maximum.at(size, of_groups.codes, np.abs(parts).max(axis=1, initial=0.0))
     moves = several & (largest > ROUNDING * size)
+    inside = inside / np.where(largest > 0, largest, 1.0)[of_groups.codes, None]  # lest a square overflow or vanish
+    total = inside.sum(axis=1)
     method = "mean over groups of the share of the total's variance"
     shares = {}
     for part, name in zip(inside.T, components, strict=True):

@@ -85,7 +85,7 @@ def sign_consistency(
     check_fraction(level, "level")
     of = clusters_of(groups, c.size)
     unit_of_group = clusters_of_groups(of, of if clusters is None else clusters_of(clusters, c.size))
-    c, h = _centred(within_one(c), of), _centred(within_one(h), of)
+    c, h = (_over_largest(_centred(within_one(values), of), of) for values in (c, h))
     c_moves, h_moves = _moves(c, of), _moves(h, of)
     defined = c_moves & h_moves
     norms = np.sqrt(of.sums(c * c) * of.sums(h * h))
@@ -173,6 +173,13 @@ def _centred(values: FloatArray, groups: Clusters) -> FloatArray:
     np.maximum.at(high, groups.codes, values)
     means = groups.sums(values) / groups.sums(np.ones(values.size))
     return np.where((low == high)[groups.codes], 0.0, values - means[groups.codes])
+
+
+def _over_largest(centred: FloatArray, groups: Clusters) -> FloatArray:
+    """Each group over its largest deviation, so that no square overflows or vanishes."""
+    largest = np.zeros(groups.count)
+    np.maximum.at(largest, groups.codes, np.abs(centred))
+    return np.asarray(centred / np.where(largest > 0, largest, 1.0)[groups.codes])
 
 
 def _moves(centred: FloatArray, groups: Clusters) -> np.ndarray:

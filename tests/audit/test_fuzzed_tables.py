@@ -58,6 +58,8 @@ SPECS: dict[str, tuple[Any, ...]] = {
     "strata": ((), (), ("domain",)),
     "controls": ((), (), ("length",)),
     "components": ((), (), ("extra",)),
+    "total": ({}, {"extra": 1}, {"extra": 1, "length": -2}),
+    "component_labels": ({}, {"extra": "ann"}),
     "against": ("", "", "extra"),
     "interval": ("influence", "influence", "percentile", "bca"),
     "undefined": ("exclude", "zero"),

@@ -89,6 +89,12 @@ def test_every_prompt_owns_alike_however_far_its_answers_differ() -> None:
     assert "varies within none" in nowhere.shares["x"].why
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e200])
+def test_prompts_are_owned_alike_in_any_unit(unit: float) -> None:
+    parts = {"x": unit * np.array([0, 1, 3, 3]), "y": unit * np.array([2, 2, 0, 10])}
+    assert values(group_ownership(parts, {"x": 1, "y": 1}, [1, 1, 2, 2], [1, 1, 2, 2]).shares) == [0.5, 0.5]
+
+
 @given(st.integers(0, 10_000))
 def test_what_prompts_are_owned_by_sums_to_one(seed: int) -> None:
     found = group_ownership(planted(seed), WEIGHTS, np.repeat(range(40), 5), np.repeat(range(20), 10))

@@ -22,6 +22,12 @@ def test_prompts_are_counted_by_the_sign_of_their_correlation() -> None:
     assert (result.negative.n, result.constant_component, result.constant_human) == (3, 1, 1)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-9, 1e200])
+def test_the_sign_is_read_in_any_unit(unit: float) -> None:
+    result = sign_consistency(unit * np.array([1, 2, 3, 3, 2, 1]), [1, 2, 4, 1, 2, 4], [0, 0, 0, 1, 1, 1])
+    assert (result.negative.value, result.positive.value, result.negative.n) == (0.5, 0.5, 2)
+
+
 @given(st.integers(0, 10_000))
 def test_turning_the_component_round_swaps_the_shares(seed: int) -> None:
     rng = np.random.default_rng(seed)
