@@ -119,6 +119,13 @@ def test_the_readme_says_what_the_audit_of_the_judge_prints(audits: list[Any]) -
     assert effect == pytest.approx(2.49, abs=0.005)
 
 
+def test_what_the_readme_says_to_keep_in_mind_is_what_the_audits_found(audits: list[Any]) -> None:
+    alone = line(audits[0], "levels", "Pearson r", "pooled")["estimate"]["value"]
+    held = line(audits[0], "levels", "partial Pearson r", "pooled", "given system")["estimate"]["value"]
+    assert f"falls from {number(alone)} to {number(held)}" in README
+    assert "BIAS.ORDER_MISSING" in [finding["code"] for finding in audits[2]["findings"]]
+
+
 def test_thirteen_of_the_unread_pairs_are_ties_of_the_majority() -> None:
     both = pl.read_csv(EXAMPLE / "verdicts.csv").join(pl.read_csv(EXAMPLE / "preferences.csv"), on="pair")
     unread = both.filter(pl.col("gpt-3.5-turbo") == "unread")
