@@ -8,10 +8,12 @@ correlation: means over groups, within groups, orderings, ROC areas.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from evalkit.stats.arrays import FloatArray, finite_vector
 from evalkit.stats.clusters import Clusters, clusters_of
@@ -172,7 +174,8 @@ def mean_difference(values: ArrayLike, chosen: ArrayLike, clusters: ArrayLike, *
         level: coverage, between 0 and 1.
 
     Returns:
-        With the CR1 interval of influence functions on t(G − 1); undefined where all are chosen, or none.
+        With the CR1 interval of influence functions on t(G − 1), G the clusters of the part that has fewer, and without
+        one where that is a single cluster; undefined where all are chosen, or none.
 
     Raises:
         ValueError: lengths differ, NaN or infinite values, or a missing label.
@@ -183,8 +186,23 @@ def mean_difference(values: ArrayLike, chosen: ArrayLike, clusters: ArrayLike, *
     if n_first in (0, y.size):
         return undefined(y.size, groups.count, method, f"{n_first} of {y.size} observations are chosen")
     above, below = float(y[first].mean()), float(y[~first].mean())
+    fewest = min(np.unique(groups.codes[part]).size for part in (first, ~first))
+    if fewest < 2:
+        why = "the chosen or the others are of one cluster, which shows no error"
+        return Estimate(above - below, None, None, y.size, groups.count, method, why)
     moves = np.where(first, (y - above) * y.size / n_first, -(y - below) * y.size / (y.size - n_first))
-    return linear_interval(above - below, moves, groups, method, level, bounds=(-math.inf, math.inf))
+    found = linear_interval(above - below, moves, groups, method, level, bounds=(-math.inf, math.inf))
+    return found if fewest == groups.count else _widened(found, groups.count, fewest, level)
+
+
+def _widened(found: Estimate, clusters: int, fewest: int, level: float) -> Estimate:
+    """The interval on t(fewest − 1) instead of t(clusters − 1)."""
+    if found.value is None or found.half_width is None:
+        return found
+    wider = float(stdtrit(fewest - 1, (1 + level) / 2) / stdtrit(clusters - 1, (1 + level) / 2))
+    margin = wider * found.half_width
+    method = found.method.replace(f"t({clusters - 1})", f"t({fewest - 1})")
+    return replace(found, low=found.value - margin, high=found.value + margin, method=method)
 
 
 def _moves(x: FloatArray, y: FloatArray, kind: Kind) -> FloatArray:

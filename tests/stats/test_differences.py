@@ -105,3 +105,13 @@ def test_a_difference_of_means_is_that_of_a_regression_on_the_choice_with_cluste
     half = (oracle.conf_int()[1, 1] - oracle.conf_int()[1, 0]) / 2
     assert found.half_width == pytest.approx(half * np.sqrt(20 / 19), rel=1e-6)  # CR1's G/(G − 1) on t(G − 1)
     assert "0 of 200 observations are chosen" in mean_difference(Y, np.zeros(200, dtype=bool), CLUSTER).why
+
+
+def test_a_difference_of_means_is_as_sure_as_the_part_with_fewer_clusters() -> None:
+    alone = mean_difference(Y, np.arange(200) == 7, range(200))
+    assert alone.value == pytest.approx(Y[7] - np.delete(Y, 7).mean())
+    assert (alone.low, "of one cluster, which shows no error" in alone.why) == (None, True)
+    three = mean_difference(Y, np.isin(np.arange(200), (7, 80, 190)), range(200))
+    oracle = sm.OLS(Y, np.column_stack([np.ones(200), np.isin(np.arange(200), (7, 80, 190))])).fit(cov_type="HC0")
+    assert three.half_width == pytest.approx(oracle.bse[1] * np.sqrt(200 / 199) * 4.302653, rel=1e-6)  # t(2), .975
+    assert "t(2)" in three.method
