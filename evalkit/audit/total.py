@@ -43,6 +43,10 @@ DOMINATES = 0.9
 """Share of the variance from which one component is the reward."""
 SHIFTS = 0.1
 """Standard deviations of the total from which a missing component moves it."""
+RARE = 0.01
+"""Share of the samples below which that is information: so few hardly move an agreement."""
+CANCELLED = 0.2
+"""Share of prompts without any difference left from which components that cancel are a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +224,7 @@ def _shifted(
     return [
         Finding(
             "COMPONENT.MISSING_SHIFTS_SCALE",
-            "warning",
+            "warning" if float(np.mean(without)) >= RARE else "info",
             f"{int(np.count_nonzero(without))} samples lack {name} and their {spec.reward} is the sum of the rest, "
             f"which moves it by {in_figures(shift)} standard deviations{beside}",
             f"give no reward where {name} has none, or score it again; None is not 0",
@@ -240,6 +244,7 @@ def _owned(
     shares = variance_shares(total.parts, ones, clusters=clusters, level=level)
     lines = [Line(f"{name}: share of variance", "pooled", "", share) for name, share in shares.items()]
     owned, where = shares, "of all samples"
+    findings: list[Finding] = []
     strict = variance_shares(total.parts, ones, clusters=clusters, level=tight)
     if total.groups is not None and len(set(total.groups)) < total.groups.size:
         within = variance_shares(total.parts, ones, groups=total.groups, clusters=total.clusters, level=level)
@@ -249,9 +254,10 @@ def _owned(
         alike = f"mean per {spec.group_by}"
         lines += [Line(f"{name}: share of variance", alike, "", share) for name, share in ownership.shares.items()]
         lines.append(Line("total is the same for all samples", f"per {spec.group_by}", "", ownership.flat))
+        lines.append(Line("total is the same, components differ", f"per {spec.group_by}", "", ownership.cancelled))
         owned, where = ownership.shares, inside
         strict = variance_shares(total.parts, ones, groups=total.groups, clusters=total.clusters, level=tight)
-    findings = []
+        findings = _cancelled(ownership.cancelled, spec)
     if len(total.parts) > 1:
         for name in total.parts:
             findings += _cancels(name, strict[name], brings[name], where, spec)
@@ -277,6 +283,22 @@ def _cancels(name: str, share: Estimate, brings: Estimate, where: str, spec: Aud
             f"{name} takes away what the others bring: its share of the variance {where} is {in_figures(share)}; "
             f"{effect}",
             "see whether it is meant as a brake; if not, weigh it less or leave it out",
+            share,
+        )
+    ]
+
+
+def _cancelled(share: Estimate, spec: AuditSpec) -> list[Finding]:
+    """A finding where components differ within a prompt, and their sum does not."""
+    if share.value is None or share.low is None or share.low < CANCELLED:
+        return []
+    return [
+        Finding(
+            "COMPONENT.CANCELS",
+            "warning",
+            f"in {in_percent(share)} of the {spec.group_by}s with several samples components differ and their sum does "
+            "not: a trainer that compares the answers to one prompt learns nothing there",
+            "read such answers; choose weights whose sums do not coincide",
             share,
         )
     ]

@@ -36,6 +36,8 @@ class Ownership:
     """By component, summing to 1. `n` counts prompts whose total varies."""
     flat: Estimate
     """Share of prompts with several items whose total is the same for all of them, in [0, 1]."""
+    cancelled: Estimate
+    """Share of them whose total is the same though a component differs: there components cancel to the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +152,12 @@ def group_ownership(
     several = of_groups.sums(np.ones(parts.shape[0])) > 1
     inside = _within(parts, of_groups)
     total = inside.sum(axis=1)
-    largest, size = np.zeros(of_groups.count), np.zeros(of_groups.count)
+    largest, differs, size = np.zeros((3, of_groups.count))
     np.maximum.at(largest, of_groups.codes, np.abs(total))
+    np.maximum.at(differs, of_groups.codes, np.abs(inside).max(axis=1, initial=0.0))
     np.maximum.at(size, of_groups.codes, np.abs(parts).max(axis=1, initial=0.0))
     moves = several & (largest > ROUNDING * size)
+    cancels = ~moves & (differs > ROUNDING * size)
     inside = inside / np.where(largest > 0, largest, 1.0)[of_groups.codes, None]  # lest a square overflow or vanish
     total = inside.sum(axis=1)
     method = "mean over groups of the share of the total's variance"
@@ -165,8 +169,15 @@ def group_ownership(
         of_group = of_groups.sums(part * total)[moves] / of_groups.sums(total * total)[moves]
         estimate = cluster_mean(of_group, units[moves], level=level)
         shares[name] = replace(estimate, method=f"{method}; {estimate.method}")
-    flat = cluster_mean((~moves[several]).astype(float), units[several], level=level, bounds=(0.0, 1.0))
-    return Ownership(shares, replace(flat, method=f"share of groups, {flat.method}"))
+    flat, cancelled = (
+        cluster_mean(which[several].astype(float), units[several], level=level, bounds=(0.0, 1.0))
+        for which in (~moves, cancels)
+    )
+    return Ownership(
+        shares,
+        replace(flat, method=f"share of groups, {flat.method}"),
+        replace(cancelled, method=f"share of groups, {cancelled.method}"),
+    )
 
 
 def shapley(names: Sequence[str], value: Callable[[frozenset[str]], float]) -> dict[str, float | None]:

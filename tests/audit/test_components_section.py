@@ -178,6 +178,39 @@ def test_p37_a_component_left_out_of_the_sum_moves_the_reward(desk: Desk) -> Non
     assert found(result, "TOTAL_DIFFERS") is None  # the sum is compared where it can be made
 
 
+def test_a_single_sample_that_lacks_a_component_is_information_and_shows_no_error(desk: Desk) -> None:
+    def without(lost: int) -> Audit:
+        absent = np.arange(N) < lost
+        parts = {**PARTS, "right": ["" if gone else value for gone, value in zip(absent, RIGHT, strict=True)]}
+        return run(desk, parts, reward=np.where(absent, 0, RIGHT) + 0.5 * STYLE - 0.2 * LONG)
+
+    one = without(1)
+    finding = found(one, "MISSING_SHIFTS_SCALE")
+    assert finding is not None
+    assert (finding.severity, finding.evidence) == ("info", ("0",))
+    moved = lines(one, "right: label where missing − where not")
+    assert "of one cluster" in moved["standard deviations"].estimate.why
+    assert found(without(4), "MISSING_SHIFTS_SCALE").severity == "warning"
+
+
+def test_p38_components_that_differ_under_a_sum_that_does_not_are_a_finding(desk: Desk) -> None:
+    up = np.tile([0.0, 1.0, 2.0, 3.0], 100)
+    level = np.round(np.repeat(RNG.normal(size=100), 4), 1)
+
+    def cancelled(share: float) -> Finding | None:
+        down = np.where(100 * share > ITEM, 3 - up, RIGHT)
+        return found(
+            run(desk, {"level": level, "up": up, "down": down}, dict.fromkeys(("level", "up", "down"), 1)), "CANCELS"
+        )
+
+    finding = cancelled(0.4)
+    assert finding is not None
+    assert finding.severity == "warning"
+    assert finding.statement.startswith("in 40.0 % [")
+    assert "components differ and their sum does not" in finding.statement
+    assert cancelled(0.2) is None
+
+
 def test_a_reward_that_is_null_where_a_component_is_moves_nothing(desk: Desk) -> None:
     absent = RNG.random(N) < 0.2
     parts = {**PARTS, "right": ["" if lost else value for lost, value in zip(absent, RIGHT, strict=True)]}

@@ -84,6 +84,9 @@ def test_every_prompt_owns_alike_however_far_its_answers_differ() -> None:
     found = group_ownership(parts, ones, groups, groups)
     assert values(found.shares) == [0.5, 0.5]
     assert (found.shares["x"].n, found.flat.value, found.flat.n) == (2, pytest.approx(1 / 3), 3)
+    assert found.cancelled.value == 0
+    opposed = group_ownership({"x": [0.1, 0.2, 1, 1, 1], "y": [0.2, 0.1, 2, 2, 0]}, ones, list("ccffs"), list("ccffs"))
+    assert (opposed.flat.value, opposed.cancelled.value, opposed.cancelled.n) == (1.0, 0.5, 2)
     assert variance_shares(parts, ones, groups=groups)["y"].value == pytest.approx(100 / 101)
     nowhere = group_ownership({"x": [0.1, 0.1, 0.1]}, {"x": 0.3}, ["a", "a", "a"], [1, 1, 1])
     assert "varies within none" in nowhere.shares["x"].why

@@ -96,7 +96,7 @@ def test_what_is_undefined_says_why_and_has_no_difference() -> None:
 
 
 def test_a_difference_of_means_is_that_of_a_regression_on_the_choice_with_clusters() -> None:
-    chosen = RNG.random(200) < 0.3
+    chosen = (RNG.random(200) < 0.3) | (np.arange(200) % 10 == 0)  # some of every cluster
     found = mean_difference(Y, chosen, CLUSTER)
     oracle = sm.OLS(Y, np.column_stack([np.ones(200), chosen])).fit(
         cov_type="cluster", cov_kwds={"groups": CLUSTER, "use_correction": False}, use_t=True
