@@ -138,7 +138,8 @@ class AuditSpec(Section):
     alpha: Annotated[Number, Field(gt=0, lt=1)] = Decimal("0.05")
     """Intervals cover 1 − alpha; tests of the family reject at alpha."""
     multiplicity: Literal["bh", "by"] = "bh"
-    """False discovery rate over the strata and components declared here."""
+    """False discovery rate over the strata declared here, and over the tests of drift. Findings on components hold at
+    1 − alpha/m for m of them."""
     interval: Literal["influence", "percentile", "bca"] = "influence"
     """Of the registered statistic: influence functions by cluster with t(G − 1), or a bootstrap of whole clusters, with
     plain percentiles or BCa."""
