@@ -42,9 +42,13 @@ NEARLY_ALL = 0.9
 DOMINATED = 0.8
 """Share of the variance that the most extreme 5 % own: .28 in a normal, .5 in an exponential distribution."""
 TIED = 0.05
+"""Share of pairs that tie."""
 REVERSED = 1 / 3
+"""Share of prompts in which reward falls as the label rises; half for a reward that says nothing."""
 FEW_INFORMATIVE = 0.5
+"""Share of groups whose answers differ in reward, below which it is a finding."""
 HARDLY_INFORMATIVE = 0.1
+"""The same, below which it warns."""
 
 SPARSE = "too sparse: give rewards on the way, begin with easier tasks (a curriculum), or explore more"
 LENIENT = "too lenient: take harder tasks, or reward separate dimensions"
@@ -114,6 +118,8 @@ def shape(evidence: Evidence, spec: AuditSpec) -> Part:
             lines += found
             findings += raised
     said_before = {finding.code for finding in evidence.findings}
+    if "SCORE.CONSTANT" in said_before:
+        said_before |= set(CONSTANT.values())
     return lines, [finding for finding in findings if finding.code not in said_before]
 
 
@@ -147,6 +153,8 @@ def _not_finite(evidence: Evidence, spec: AuditSpec) -> Part:
     return [Line("not finite", "share of labelled samples", "", share)], [finding]
 
 
+CONSTANT = {0.0: "SCORE.ALL_ZERO", 1.0: "SCORE.ALL_ONE"}
+"""Codes of constants that have one of their own."""
 PILES = ("SCORE.TWO_POINT", "SCORE.ZERO_INFLATED", "SCORE.SATURATED")
 
 
@@ -173,20 +181,25 @@ def _piles(reward: _Reward, unlabelled: int) -> Part:
         return lines, []
     if shares.distinct == 1:
         return lines, [_constant(reward)]
-    findings = []
-    if shares.distinct == 2:
-        low, high = (float(value) for value in np.unique(reward.values))
-        findings.append(
-            Finding(
-                "SCORE.TWO_POINT",
-                "info",
-                f"all {n} values of {reward.name} are {low:g} or {high:g} "
-                f"({int(np.count_nonzero(reward.values == high))}): it tells right from wrong and no more",
-                "read a correlation as the distance of two groups; where degrees matter, reward separate dimensions",
-                count,
-            )
-        )
-    threshold = NEARLY_ALL if shares.distinct == 2 else PILE
+    found = [_two_point(reward, count)] if shares.distinct == 2 else []
+    return lines, found + _at_one_value(reward, ends)
+
+
+def _two_point(reward: _Reward, count: Estimate) -> Finding:
+    low, high = (float(value) for value in np.unique(reward.values))
+    return Finding(
+        "SCORE.TWO_POINT",
+        "info",
+        f"all {count.n} values of {reward.name} are {low:g} or {high:g} "
+        f"({int(np.count_nonzero(reward.values == high))}): it tells right from wrong and no more",
+        "read a correlation as the distance of two groups; where degrees matter, reward separate dimensions",
+        count,
+    )
+
+
+def _at_one_value(reward: _Reward, ends: str) -> list[Finding]:
+    """Too much at 0, or at an end of the range."""
+    shares, n, findings = reward.shares, reward.values.size, []
     if shares.distinct > 2 and _above(shares.zeros, PILE):
         findings.append(
             Finding(
@@ -199,9 +212,12 @@ def _piles(reward: _Reward, unlabelled: int) -> Part:
                 reward.samples_at(0.0),
             )
         )
-    for end, (value, share) in at.items():
-        zeros_said = value == 0 and any(finding.code == "SCORE.ZERO_INFLATED" for finding in findings)
-        if value is None or zeros_said or not _above(share, threshold):
+    zeros_said, threshold = bool(findings), NEARLY_ALL if shares.distinct == 2 else PILE
+    for end, value, share in (
+        ("lowest", shares.lowest, shares.at_lowest),
+        ("highest", shares.highest, shares.at_highest),
+    ):
+        if value is None or (value == 0 and zeros_said) or not _above(share, threshold):
             continue
         findings.append(
             Finding(
@@ -214,12 +230,12 @@ def _piles(reward: _Reward, unlabelled: int) -> Part:
                 reward.samples_at(value),
             )
         )
-    return lines, findings
+    return findings
 
 
 def _constant(reward: _Reward) -> Finding:
     value, n = float(reward.values[0]), reward.values.size
-    code = {0.0: "SCORE.ALL_ZERO", 1.0: "SCORE.ALL_ONE"}.get(value, "SCORE.CONSTANT")
+    code = CONSTANT.get(value, "SCORE.CONSTANT")
     return Finding(
         code,
         "blocking",

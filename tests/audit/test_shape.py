@@ -103,7 +103,8 @@ def test_p5_different_texts_that_all_score_the_same_block() -> None:
 def test_what_a_scorer_said_of_itself_is_not_said_again() -> None:
     spec = spec_of()
     before = Finding("SCORE.CONSTANT", "blocking", "said", "mend")
-    assert shape(replace(evidence_of([0.5] * 30), findings=(before,)), spec)[1] == []
+    for constant in (0.5, 0.0, 1.0):
+        assert shape(replace(evidence_of([constant] * 30), findings=(before,)), spec)[1] == []
 
 
 def test_two_values_are_named_and_three_are_not_two() -> None:
