@@ -81,6 +81,13 @@ def groups_of(evidence: Evidence, name: str) -> np.ndarray:
     return np.array([str(value) for value in found], dtype=object)
 
 
+def complete_column(evidence: Evidence, name: str) -> np.ndarray | None:
+    """A column as labels for grouping where it is there and has no gaps; None else."""
+    if name not in evidence.columns or any(cell is None or not str(cell).strip() for cell in evidence.columns[name]):
+        return None
+    return groups_of(evidence, name)
+
+
 def coded(evidence: Evidence, spec: AuditSpec) -> Evidence:
     """The same with clusters, groups and systems as whole numbers, for sections that ask for them many times.
 

@@ -18,6 +18,7 @@ from evalkit.audit.drift import moved
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity, in_figures, in_percent
 from evalkit.audit.spec import NO_CLUSTERS, AuditSpec
+from evalkit.audit.structure import turned_signs
 from evalkit.stats import (
     Estimate,
     ValueShares,
@@ -41,6 +42,8 @@ NEARLY_ALL = 0.9
 """The same for a reward of two values; and the share from which on it warns."""
 DOMINATED = 0.8
 """Share of the variance that the most extreme 5 % own: .28 in a normal, .5 in an exponential distribution."""
+HEAVY = 0.6
+"""The same where the tail is heavier than exponential besides. A heavy tail that owns less moves no number."""
 TIED = 0.05
 """Share of pairs that tie."""
 REVERSED = 1 / 3
@@ -108,7 +111,7 @@ def shape(evidence: Evidence, spec: AuditSpec) -> Part:
         if reward.shares.distinct > 1:
             piled = any(finding.code in PILES for finding in parts[0][1])
             parts += [
-                _extremes(reward, piled),
+                _extremes(reward, spec, piled),
                 _modes(reward, spec),
                 _ties(reward, scored, spec, piled),
                 _signs(scored, spec),
@@ -117,6 +120,7 @@ def shape(evidence: Evidence, spec: AuditSpec) -> Part:
         for found, raised in [*parts, moved(evidence, spec)]:
             lines += found
             findings += raised
+        findings += turned_signs(scored, spec)
     said_before = {finding.code for finding in evidence.findings}
     if "SCORE.CONSTANT" in said_before:
         said_before |= set(CONSTANT.values())
@@ -246,7 +250,7 @@ def _constant(reward: _Reward) -> Finding:
     )
 
 
-def _extremes(reward: _Reward, piled: bool) -> Part:
+def _extremes(reward: _Reward, spec: AuditSpec, piled: bool) -> Part:
     """Whether a few samples make the variance."""
     tails = tail(reward.values, reward.clusters, level=reward.level)
     owned = extreme_share(reward.values, reward.clusters, level=reward.level)
@@ -262,7 +266,8 @@ def _extremes(reward: _Reward, piled: bool) -> Part:
         Line("extreme value index", "both tails", "above 0: heavier than exponential", tails.index),
     ]
     dominated = _above(owned, DOMINATED) and not piled
-    if not (tails.heavy or dominated):
+    heavy = tails.heavy and owned.value is not None and owned.value >= HEAVY
+    if not (heavy or dominated):
         return lines, []
     told = [f"the extreme 5 % of {owned.n} values of {reward.name} own {in_percent(owned)} of its variance"]
     if tails.heavy:
@@ -271,9 +276,11 @@ def _extremes(reward: _Reward, piled: bool) -> Part:
         )
     away = np.abs(reward.values - np.median(reward.values))
     farthest = np.argsort(-away, kind="stable")[:MOST_EVIDENCE]
+    hangs = spec.statistic == "pearson"
+    told.append("the registered Pearson r hangs on them" if hangs else "ranks do not see it, training does")
     finding = Finding(
         "SCORE.HEAVY_TAIL",
-        "warning",
+        "warning" if hangs else "info",
         "; ".join(told),
         f"{FEW_DOMINATE}; take a rank statistic, and do not trust a KL penalty alone to hold such a reward",
         tails.index if tails.heavy else owned,

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from evalkit.audit.agreement import Line, groups_of
+from evalkit.audit.agreement import Line, complete_column, groups_of
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity
 from evalkit.audit.spec import OF_LABELS, AuditSpec
@@ -24,6 +24,8 @@ from evalkit.stats.correlation import KINDS, NAMES, Kind
 
 TOP_SHARE = 0.1
 MOST_UNDEFINED = 0.2
+LEAST, MOST_SHARDS = 20, 50
+"""Samples, and shards, of which a turned sign is said."""
 
 
 def kind_of_spec(spec: AuditSpec) -> Kind:
@@ -140,6 +142,40 @@ def top_rewards(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[F
     )
     next_step = "label more samples from the top and read them: best-of-n and RL will live there"
     return lines, [Finding(code, cast(Severity, severity), statement, next_step, top)]
+
+
+def turned_signs(evidence: Evidence, spec: AuditSpec) -> list[Finding]:
+    """A finding for every stratum, system or step in which the reward falls as the label rises, while it rises in
+    another: as it does where one shard of the scores has another sign."""
+    findings = []
+    kind = kind_of_spec(spec)
+    for name in dict.fromkeys((*spec.strata, spec.system_by, "step")):
+        shards = complete_column(evidence, name)
+        if evidence.reward.size < LEAST or shards is None or not 2 <= np.unique(shards).size <= MOST_SHARDS:
+            continue
+        found = stratified_correlation(
+            evidence.reward, evidence.human, shards, evidence.clusters,
+            kind=kind, adjustment=spec.multiplicity, level=spec.confidence,
+        )  # fmt: skip
+        rises = any(shard.estimate.low is not None and shard.estimate.low > 0 for shard in found.strata)
+        for shard in found.strata:
+            high, p = shard.estimate.high, shard.p_adjusted
+            if not rises or high is None or high >= 0 or p is None or p >= float(spec.alpha):
+                continue
+            rows = np.flatnonzero(shards == shard.label)[:MOST_EVIDENCE]
+            findings.append(
+                Finding(
+                    "SCORE.SIGN_TURNED",
+                    "warning",
+                    f"where {name} is {shard.label}, {spec.reward} falls as the label rises ({NAMES[kind]} "
+                    f"{shard.estimate.value:.3f}, n = {shard.estimate.n}), and elsewhere it rises",
+                    f"see whether these scores have another sign or unit; if not, rewrite {spec.reward} or calibrate "
+                    "it there",
+                    shard.estimate,
+                    tuple(evidence.sample_ids[rows]),
+                )
+            )
+    return findings
 
 
 def undefined_groups(lines: list[Line]) -> list[Finding]:

@@ -85,7 +85,7 @@ def influence(x: ArrayLike, y: ArrayLike, *, kind: Kind) -> tuple[float | None, 
     if _known(kind) and why:
         return None, np.full(first.size, math.nan), why
     if kind == "pearson":
-        return *from_moments(_scaled(first), _scaled(second)), ""
+        return *from_moments(first, second), ""
     if kind == "spearman":
         u, v = mid_ranks(first) / first.size, mid_ranks(second) / second.size
         u, v = u - u.mean(), v - v.mean()
@@ -296,7 +296,7 @@ def _of_pairs(shares: FloatArray, kind: Kind, members: float, scale: float) -> t
 def from_moments(x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
     """Pearson's r and its influence, of x and y that are not constant."""
     nothing = np.zeros(x.size)
-    return _moment_ratio(x - x.mean(), y - y.mean(), nothing, nothing, nothing)
+    return _moment_ratio(_scaled(x), _scaled(y), nothing, nothing, nothing)
 
 
 def _moment_ratio(

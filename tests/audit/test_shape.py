@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from evalkit.api import audit_reward
 from evalkit.audit import AuditSpec, Evidence, Finding, Ledger, Line
 from evalkit.audit.shape import shape
+from evalkit.stats import stratified_correlation
 from tests.audit.support import Desk
 
 N = 200
@@ -158,8 +159,9 @@ def test_p25_a_pile_of_zeros_may_be_failures_that_were_scored_as_0() -> None:
 
 
 def test_a_few_samples_that_make_the_variance_are_found_by_tail_and_by_penalty() -> None:
-    lines, found = look(rng().standard_t(1.5, 1000))
+    lines, found = look(rng().standard_t(1.5, 1000), spec_of(statistic="pearson"))
     assert found["SCORE.HEAVY_TAIL"].severity == "warning"
+    assert look(rng().standard_t(1.5, 1000))[1]["SCORE.HEAVY_TAIL"].severity == "info"  # ranks do not hang on it
     assert "clip" in found["SCORE.HEAVY_TAIL"].next_step
     assert lines["tail index (Hill)"].estimate.value < 2
     assert lines["extreme value index"].estimate.n == 50
@@ -169,6 +171,13 @@ def test_a_few_samples_that_make_the_variance_are_found_by_tail_and_by_penalty()
     assert "SCORE.HEAVY_TAIL" not in look(piled(0.04, -1, rng().integers(0, 2, 1000), 1000))[1]
     for usual in (rng().normal(size=1000), rng().exponential(size=1000), rng().random(1000)):
         assert "SCORE.HEAVY_TAIL" not in look(usual)[1]
+
+
+def test_a_tail_heavier_than_exponential_that_owns_little_is_only_a_number() -> None:
+    lines, found = look(rng(1).standard_t(5, 8000))
+    assert lines["extreme value index"].estimate.low > 0
+    assert lines["variance that the extreme 5 % own"].estimate.value < 0.5
+    assert "SCORE.HEAVY_TAIL" not in found
 
 
 def test_copies_of_one_extreme_prompt_are_no_tail() -> None:
@@ -184,6 +193,38 @@ def test_two_modes_are_found_and_one_is_not() -> None:
     assert lines["p of one mode"].estimate.value <= 0.05
     assert "strata" in found["SCORE.MULTIMODAL"].next_step
     assert "SCORE.MULTIMODAL" not in look(rng().normal(size=N))[1]
+
+
+def test_flat_rewards_seldom_have_modes() -> None:
+    found = [look(rng(seed).random(300))[1] for seed in range(30)]
+    assert sum("SCORE.MULTIMODAL" in one for one in found) <= 3
+
+
+def test_a_shard_whose_sign_is_turned_is_a_warning() -> None:
+    human = rng().normal(size=N)
+    good = human + 0.5 * rng(1).normal(size=N)
+    shard = np.where(np.arange(N) < 60, "old", "new")
+
+    def turned(reward: Any) -> Finding | None:
+        return look(reward, human=human, policy=shard)[1].get("SCORE.SIGN_TURNED")
+
+    found = turned(np.where(shard == "old", -good, good))
+    assert found is not None
+    assert (found.severity, found.evidence[0]) == ("warning", "0")
+    assert "where policy is old, reward falls" in found.statement
+    noise = rng(2).normal(size=N)
+    assert turned(np.where(shard == "old", noise, good)) is None
+    assert turned(np.where(shard == "old", -good, noise)) is None  # it rises nowhere
+    assert turned(-good) is None  # that is CORR.DIRECTION
+
+
+def test_a_sign_that_chance_turns_in_one_of_forty_shards_is_none() -> None:
+    human = np.random.default_rng(11).normal(size=(2, 400))[0]
+    reward, source = rng(4).normal(size=400), np.arange(400) // 10
+    found = stratified_correlation(reward, human, source, np.arange(400), kind="spearman")
+    assert any(one.estimate.high < 0 for one in found.strata)
+    assert any(one.estimate.low > 0 for one in found.strata)
+    assert "SCORE.SIGN_TURNED" not in look(reward, spec_of(strata=("source",)), human=human, source=source)[1]
 
 
 def test_p8_ties_of_a_coarse_reward_are_a_finding_and_those_of_bfloat16_only_a_number() -> None:

@@ -124,6 +124,14 @@ def test_within_groups_pearson_is_the_repeated_measures_correlation_of_pingouin(
     assert within_correlation(x, y, group, group, kind="pearson").value == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_within_groups_the_unit_of_a_value_does_not_matter_however_small_or_large(unit: float) -> None:
+    x, y, group = simpson(3)
+    expected = within_correlation(x, y, group, group, kind="pearson")
+    found = within_correlation(unit * x, y, group, group, kind="pearson")
+    assert (found.value, found.low) == (pytest.approx(expected.value), pytest.approx(expected.low))
+
+
 def test_within_groups_tau_b_is_that_of_pooled_pairs() -> None:
     x, y = np.array([1, 2, 3, 1, 2]), np.array([1, 3, 2, 5, 4])
     # Group a: 2 concordant, 1 discordant; group b: 1 discordant. No ties: (2 − 2)/4.
