@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +11,7 @@ from typing import Any
 
 from evalkit.audit import freeze_audit
 from evalkit.workspace import create_workspace
-
-EVALKIT = Path(sys.executable).with_name("evalkit")
+from tests.servers.forked import forked
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +57,7 @@ class Desk:
         return path
 
     def evalkit(self, *arguments: str) -> Done:
-        done = subprocess.run([EVALKIT, *arguments], cwd=self.root, capture_output=True, text=True, timeout=120)
-        return Done(done.returncode, done.stdout, done.stderr)
+        return Done(**forked(self.root, *arguments))
 
     def audit(self, scores: Path, labels: Path, spec: Path, *flags: str, verdicts: bool = False) -> Done:
         table = "--verdicts" if verdicts else "--scores"

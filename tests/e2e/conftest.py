@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.support import Bench, Done, Forked, copy_of, new_bench
+from tests.servers.forked import forked
 from tests.servers.process import RunningServer, serve
 
 
@@ -43,20 +40,6 @@ def clean_tables(
 
 
 @pytest.fixture(scope="session")
-def runner() -> Iterator[Forked]:
+def runner() -> Forked:
     """Runs commands in forked processes that share their imports: for many commands that each do little."""
-    program = [sys.executable, str(Path(__file__).with_name("fork_runner.py"))]
-    process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def run(bench: Bench, *arguments: str) -> Done:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        hexed = [os.fsencode(argument).hex() for argument in arguments]
-        process.stdin.write(json.dumps({"arguments": hexed, "cwd": str(bench.root)}) + "\n")
-        process.stdin.flush()
-        return Done(**json.loads(process.stdout.readline()))
-
-    yield run
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(60)
+    return lambda bench, *arguments: Done(**forked(bench.root, *arguments))
