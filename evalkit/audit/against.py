@@ -23,12 +23,12 @@ from evalkit.stats import (
     Estimate,
     Test,
     auc_difference,
-    classification,
-    cohen_kappa,
     correlation,
     correlation_difference,
     discordant_pairs,
     grouped_difference,
+    kappa_value,
+    macro_f1_value,
     mcnemar,
     ordering_difference,
     paired_difference,
@@ -271,7 +271,7 @@ def _label_difference(other: Evidence, audited: Evidence, spec: AuditSpec) -> Es
 
     def difference(rows: np.ndarray) -> float:
         of_a, of_b = (_label_statistic(said[rows], y[rows], spec) for said in (a, b))
-        return np.nan if of_a is None or of_b is None else of_b - of_a
+        return of_b - of_a
 
     value = difference(np.arange(a.size))
     method = f"difference of {spec.statistic}, b − a"
@@ -284,9 +284,7 @@ def _label_difference(other: Evidence, audited: Evidence, spec: AuditSpec) -> Es
     )  # fmt: skip
 
 
-def _label_statistic(said: np.ndarray, true: np.ndarray, spec: AuditSpec) -> float | None:
-    alone = np.arange(said.size)
+def _label_statistic(said: np.ndarray, true: np.ndarray, spec: AuditSpec) -> float:
     if spec.statistic == "kappa":
-        return cohen_kappa(said.tolist(), true.tolist(), alone).value
-    labels = list(spec.labels) or sorted(set(true.tolist()))
-    return classification(said.tolist(), true.tolist(), alone, labels=labels).macro_f1.value
+        return kappa_value(said.astype(str), true.astype(str))
+    return macro_f1_value(said, true, list(spec.labels) or sorted(set(true.tolist())))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.inputs import number_of
@@ -37,7 +38,7 @@ from evalkit.stats import (
     within_correlation,
 )
 from evalkit.stats.arrays import FloatArray
-from evalkit.stats.clusters import clusters_of
+from evalkit.stats.clusters import clusters_of, joined, nested
 from evalkit.stats.correlation import NAMES, Kind
 from evalkit.stats.kappa import Weights
 
@@ -86,6 +87,17 @@ def complete_column(evidence: Evidence, name: str) -> np.ndarray | None:
     if name not in evidence.columns or any(cell is None or not str(cell).strip() for cell in evidence.columns[name]):
         return None
     return groups_of(evidence, name)
+
+
+def numbered(labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Labels as numbers in the order of their names, so that folds and draws do not depend on the order of rows."""
+    return np.unique(labels.astype(str), return_inverse=True)[1]
+
+
+def whole_groups(evidence: Evidence, groups: NDArray[Any]) -> NDArray[np.intp]:
+    """Clusters as numbers, in which every group stays whole: samples of one group are compared with each other."""
+    n = evidence.reward.size
+    return joined(clusters_of(numbered(evidence.clusters), n), clusters_of(numbered(groups), n)).codes
 
 
 def coded(evidence: Evidence, spec: AuditSpec) -> Evidence:
@@ -413,8 +425,7 @@ def _acc_eq(evidence: Evidence, spec: AuditSpec) -> Line:
 def _nested(evidence: Evidence, spec: AuditSpec) -> bool:
     """Whether every group lies in one cluster, without which nothing within groups has an error."""
     n = evidence.reward.size
-    groups, clusters = clusters_of(groups_of(evidence, spec.group_by), n), clusters_of(evidence.clusters, n)
-    return np.unique(groups.codes * clusters.count + clusters.codes).size == groups.count
+    return nested(clusters_of(groups_of(evidence, spec.group_by), n), clusters_of(evidence.clusters, n))
 
 
 def _positive(labels: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,6 +42,7 @@ from evalkit.errors import BadInput
 from evalkit.stats import correlation, unshared_labels
 from evalkit.stats.concordance import mid_ranks
 
+Section = Callable[[Evidence, AuditSpec], tuple[list[Line], list[Finding]]]
 SWAPPED = "the reward falls as the label rises"
 READ = 5
 MISSING, PARSE = "MISSING.BOUNDS_CROSS_DECISION", "PARSE.BOUNDS_CROSS_DECISION"
@@ -114,39 +116,12 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
     registered = replace(decisive(scored, spec), registered=frozen)
     missing = missing_cases(evidence, spec)
     worst_cases = [*missing]
-    sections: dict[str, list[Line]] = {}
     if spec.categorical:
         readings = unparsed_bounds(scored, spec, spec.statistic)
         findings += bounds_finding(registered, readings, spec, PARSE)
         worst_cases += readings if spec.unparsed == "exclude" else []
-        sections["unparsed"] = policies_for_unparsed(scored, spec)
-        sections["labels"] = [agreement(scored, spec, statistic, "pooled") for statistic in OF_LABELS]
-        sections["labels"] += weighted_kappas(scored, spec)
-        findings += vocabularies(scored, spec)
-        sections["judge"], found = panel.panel(evidence.only(evidence.scored), spec)
-        findings += found
-    else:
-        sections["levels"] = other_levels(scored, spec)
-        for name, part in (
-            ("between and within", structure.simpson),
-            ("strata", structure.strata),
-            ("top", structure.top_rewards),
-            ("repeats", repeated_scores),
-        ):
-            sections[name], found = part(scored, spec)
-            findings += found
-        given = coded(evidence.only(evidence.scored), spec)
-        for name, part in (("length", length), ("components", components)):
-            sections[name], found = part(given, spec)
-            findings += found
-        findings += direction(scored, spec)
-        sections["shape"], found = shape(evidence, spec)
-        findings += found
-    sections["people"], found = people(scored, spec)
+    sections, found = exploratory(evidence, scored, spec)
     findings += found
-    for name, section in (("calibration", calibration), ("human scale", human_scale), ("against", against)):
-        sections[name], found = section(evidence, spec)
-        findings += found
     findings += structure.undefined_groups([registered])
     findings += few_clusters(registered)
     findings += bounds_finding(registered, missing, spec, MISSING)
@@ -165,11 +140,50 @@ def audit(evidence: Evidence, lock: AuditLock, *, frozen: bool, inputs: dict[str
         )
     order = {"blocking": 0, "warning": 1, "info": 2}
     findings.sort(key=lambda finding: order[finding.severity])
-    sections = {name: lines for name, lines in sections.items() if lines}
     return Audit(
         lock, frozen, inputs, verdict, evidence.ledger, registered, worst_cases, sections, findings,
         reading_list(scored, spec), evidence,
     )  # fmt: skip
+
+
+def exploratory(evidence: Evidence, scored: Evidence, spec: AuditSpec) -> tuple[dict[str, list[Line]], list[Finding]]:
+    """Everything besides the registered number: the lines of each section that has any, and all findings.
+
+    Args:
+        evidence: every labelled sample.
+        scored: those that count for the registered number.
+        spec: the audit's contract.
+    """
+    given = evidence.only(evidence.scored)
+    if spec.categorical:
+        of_labels = [agreement(scored, spec, statistic, "pooled") for statistic in OF_LABELS]
+        sections = {
+            "unparsed": policies_for_unparsed(scored, spec),
+            "labels": [*of_labels, *weighted_kappas(scored, spec)],
+        }
+        findings = vocabularies(scored, spec)
+        parts: list[tuple[str, Section, Evidence]] = [("judge", panel.panel, given)]
+    else:
+        sections, findings = {"levels": other_levels(scored, spec)}, direction(scored, spec)
+        parts = [
+            ("between and within", structure.simpson, scored),
+            ("strata", structure.strata, scored),
+            ("top", structure.top_rewards, scored),
+            ("repeats", repeated_scores, scored),
+            ("length", length, coded(given, spec)),
+            ("components", components, coded(given, spec)),
+            ("shape", shape, evidence),
+        ]
+    parts += [
+        ("people", people, scored),
+        ("calibration", calibration, evidence),
+        ("human scale", human_scale, evidence),
+        ("against", against, evidence),
+    ]
+    for name, section, of in parts:
+        sections[name], found = section(of, spec)
+        findings += found
+    return {name: lines for name, lines in sections.items() if lines}, findings
 
 
 def missing_cases(evidence: Evidence, spec: AuditSpec) -> list[Line]:

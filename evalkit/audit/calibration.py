@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from evalkit.audit.agreement import Line, generator, groups_of
+from evalkit.audit.agreement import Line, generator, groups_of, numbered, whole_groups
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import Finding, Severity
 from evalkit.audit.spec import AuditSpec
@@ -33,7 +33,6 @@ from evalkit.stats import (
 )
 from evalkit.stats.arrays import FloatArray
 from evalkit.stats.calibration import Reliability
-from evalkit.stats.clusters import clusters_of, joined
 from evalkit.stats.correlation import FEW_CLUSTERS
 
 BINS = 10
@@ -79,8 +78,7 @@ def _of_pairs(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Findi
         return [], []
     margins = np.sign(pairs.human[apart]) * pairs.reward[apart]
     # Pairs of one prompt share samples, so a prompt is whole even where every sample was said to be its own.
-    whole = joined(*(clusters_of(_numbered(labels), groups.size) for labels in (scored.clusters, groups)))
-    clusters, outcomes = whole.codes[pairs.first[apart]], np.ones(margins.size)
+    clusters, outcomes = whole_groups(scored, groups)[pairs.first[apart]], np.ones(margins.size)
     confidence = spec.confidence
     found = preference_calibration(margins, outcomes, clusters, bins=BINS, level=confidence)
     temperature = fit_temperature(margins, outcomes, clusters, level=confidence)
@@ -102,7 +100,7 @@ def _of_pairs(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Findi
 
 def _of_probabilities(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
     p, y = np.asarray(scored.reward, dtype=np.float64), np.asarray(scored.human, dtype=np.float64)
-    found = probability_calibration(p, y, _numbered(scored.clusters), bins=BINS, level=spec.confidence)
+    found = probability_calibration(p, y, numbered(scored.clusters), bins=BINS, level=spec.confidence)
     level, share = "probability of label 1", float(y.mean())
     lines = [
         Line("Brier score", level, f"{share * (1 - share):.3f} is knowing the share of 1 only", found.brier),
@@ -137,7 +135,7 @@ def _of_probabilities(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], li
 
 def _of_values(scored: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
     x, y = np.asarray(scored.reward, dtype=np.float64), np.asarray(scored.human, dtype=np.float64)
-    clusters = _numbered(scored.clusters)
+    clusters = numbered(scored.clusters)
     if np.unique(clusters).size < 2:
         return [], []
     beyond = scored.unlabelled.reward if scored.unlabelled is not None else np.empty(0)
@@ -213,8 +211,3 @@ def _squares(errors: FloatArray, clusters: np.ndarray, spec: AuditSpec) -> Estim
 
 def _entropy(share: float) -> float:
     return -sum(p * math.log(p) for p in (share, 1 - share) if p > 0)
-
-
-def _numbered(clusters: np.ndarray) -> np.ndarray:
-    """Clusters as numbers in the order of their names, so that folds do not depend on the order of rows."""
-    return np.unique(clusters.astype(str), return_inverse=True)[1]

@@ -21,11 +21,10 @@ from evalkit.audit.spec import AuditSpec
 from evalkit.errors import BadInput
 from evalkit.stats import Estimate
 from evalkit.stats.bootstrap import Rows, cluster_resamples, from_draws
-from evalkit.stats.clusters import clusters_of
+from evalkit.stats.clusters import clusters_of, nested
+from evalkit.stats.correlation import FEW_CLUSTERS
 from evalkit.stats.jackknife import without_each_block
 
-FEW_CLUSTERS = 12
-"""Below this many, intervals by cluster are known to cover less than they say."""
 LEAST_DRAWS = 100
 
 
@@ -85,10 +84,10 @@ def _held_groups(evidence: Evidence, spec: AuditSpec) -> tuple[str, NDArray[np.i
     if spec.level == "pooled":
         return "", None
     column = spec.system_by if spec.level == "system" else spec.group_by
-    codes = np.unique(groups_of(evidence, column), return_inverse=True)[1]
-    clusters = np.unique(evidence.clusters, return_inverse=True)[1]
-    if len(set(zip(codes.tolist(), clusters.tolist(), strict=True))) == len(set(codes.tolist())):
-        return column, codes
+    n = evidence.reward.size
+    groups = clusters_of(groups_of(evidence, column), n)
+    if nested(groups, clusters_of(evidence.clusters, n)):
+        return column, groups.codes
     if spec.level == "system":  # systems answer the same items, and stay who they are in every resample
         return column, None
     raise BadInput(

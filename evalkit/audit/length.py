@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from evalkit.audit.agreement import Line, groups_of
+from evalkit.audit.agreement import Line, groups_of, whole_groups
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import Finding, Severity, in_figures
 from evalkit.audit.spec import AuditSpec
@@ -32,7 +32,6 @@ from evalkit.stats import (
     rank_deviations,
 )
 from evalkit.stats.arrays import FloatArray
-from evalkit.stats.clusters import clusters_of, joined
 from evalkit.stats.correlation import NAMES
 from evalkit.stats.pairwise import CREDIT
 
@@ -119,8 +118,8 @@ def _levels(evidence: Evidence, spec: AuditSpec) -> list[_Level]:
         groups = groups_of(evidence, spec.group_by)
         if len(set(groups)) < groups.size:
             reward, human, lengths = (rank_deviations(column, groups) for column in columns)
-            clusters = joined(clusters_of(evidence.clusters, groups.size), clusters_of(groups, groups.size))
-            levels.append(_Level(f"within {spec.group_by}", "pearson", reward, human, lengths, clusters.codes))
+            clusters = whole_groups(evidence, groups)
+            levels.append(_Level(f"within {spec.group_by}", "pearson", reward, human, lengths, clusters))
     return levels
 
 

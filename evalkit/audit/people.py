@@ -31,8 +31,10 @@ from evalkit.stats import (
     fleiss_kappa,
     icc,
     influence,
+    kappa_value,
     krippendorff_alpha,
     leave_one_annotator_out,
+    macro_f1_value,
     undefined,
 )
 from evalkit.stats.arrays import FloatArray
@@ -65,6 +67,8 @@ class Panel:
     evidence: Evidence
     """The same rows."""
     names: list[str]
+    known: int = 0
+    """Of categories, how many are the vocabulary; codes from there on are words that no label should have."""
 
 
 def people(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Finding]]:
@@ -91,7 +95,7 @@ def _panel(evidence: Evidence, spec: AuditSpec) -> Panel:
     code = {label: float(i) for i, label in enumerate([*known, *given])}
     ratings = _codes(evidence.ratings.ravel(), code, math.nan).reshape(evidence.ratings.shape)
     reward = np.where(counts, _codes(verdicts, code, NOBODYS), np.nan)
-    return Panel(ratings, reward, evidence, evidence.annotators)
+    return Panel(ratings, reward, evidence, evidence.annotators, len(known))
 
 
 def _codes(labels: NDArray[Any], code: dict[str, float], other: float) -> FloatArray:
@@ -244,8 +248,10 @@ def _statistic(panel: Panel, spec: AuditSpec) -> Agreement:
     evidence = panel.evidence
     if spec.statistic == "accuracy":
         return accuracy
-    if spec.statistic in ("kappa", "macro_f1"):
-        return _kappa if spec.statistic == "kappa" else _macro_f1
+    if spec.statistic == "kappa":
+        return _called(_name(spec), lambda first, second, rows: kappa_value(first, second))
+    if spec.statistic == "macro_f1":
+        return _called(_name(spec), lambda first, second, rows: macro_f1_value(first, second, range(panel.known)))
     if spec.statistic in KINDS and spec.level in ("pooled", "system"):
         kind: Kind = spec.statistic
         systems = groups_of(evidence, spec.system_by) if spec.level == "system" else None
@@ -276,24 +282,6 @@ def _called(name: str, function: Agreement) -> Agreement:
 def _means(values: FloatArray, groups: NDArray[Any]) -> FloatArray:
     codes = np.unique(groups, return_inverse=True)[1]
     return np.asarray(np.bincount(codes, values) / np.bincount(codes))
-
-
-def _kappa(first: FloatArray, second: FloatArray, rows: Rows) -> float:
-    """Cohen's kappa; NaN where both sides say one and the same thing only."""
-    codes = np.unique(np.concatenate([first, second]), return_inverse=True)[1]
-    a, b, k = codes[: first.size], codes[first.size :], int(codes.max(initial=0)) + 1
-    by_chance = float(np.bincount(a, minlength=k) @ np.bincount(b, minlength=k)) / max(first.size, 1) ** 2
-    return (float(np.mean(a == b)) - by_chance) / (1 - by_chance) if first.size and by_chance < 1 else math.nan
-
-
-def _macro_f1(first: FloatArray, second: FloatArray, rows: Rows) -> float:
-    """Mean F1 of `first` over the labels that `second` has."""
-    labels = np.unique(second)
-    if labels.size == 0:
-        return math.nan
-    hits = np.array([np.count_nonzero((first == label) & (second == label)) for label in labels])
-    given = np.array([np.count_nonzero(first == label) + np.count_nonzero(second == label) for label in labels])
-    return float(np.mean(2 * hits / given))
 
 
 def _attenuation(panel: Panel, spec: AuditSpec) -> list[Line]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evalkit.audit.agreement import Line, generator, groups_of
+from evalkit.audit.agreement import Line, generator, groups_of, whole_groups
 from evalkit.audit.drift import moved
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity, in_figures, in_percent
-from evalkit.audit.spec import NO_CLUSTERS, AuditSpec
+from evalkit.audit.spec import AuditSpec
 from evalkit.audit.structure import turned_signs
 from evalkit.stats import (
     Estimate,
@@ -313,12 +313,10 @@ def _ties(reward: _Reward, scored: Evidence, spec: AuditSpec, piled: bool) -> Pa
     lines, decides, where = [Line("tied pairs", "pooled", "", pooled)], pooled, "pairs"
     if spec.group_by in scored.columns:
         groups = groups_of(scored, spec.group_by)
-        units = _units(groups, reward.clusters, spec)
-        if units is not None:
-            within = tied_pairs(reward.values, units, groups=groups, level=reward.level)
-            if within.value is not None:
-                lines.append(Line("tied pairs", f"within {spec.group_by}", "", within))
-                decides, where = within, f"pairs within {spec.group_by}"
+        within = tied_pairs(reward.values, whole_groups(scored, groups), groups=groups, level=reward.level)
+        if within.value is not None:
+            lines.append(Line("tied pairs", f"within {spec.group_by}", "", within))
+            decides, where = within, f"pairs within {spec.group_by}"
     if piled or reward.shares.distinct < 3 or not _above(decides, TIED):
         return lines, []
     finding = Finding(
@@ -337,9 +335,7 @@ def _signs(scored: Evidence, spec: AuditSpec) -> Part:
     if spec.group_by not in scored.columns:
         return [], []
     groups = groups_of(scored, spec.group_by)
-    units = _units(groups, scored.clusters, spec)
-    if units is None:
-        return [], []
+    units = whole_groups(scored, groups)
     found = sign_consistency(scored.reward, scored.human, groups, units, level=spec.confidence)
     if found.negative.value is None:
         return [], []
@@ -365,10 +361,7 @@ def _density(reward: _Reward, scored: Evidence, spec: AuditSpec) -> Part:
     names = [name for name in dict.fromkeys((spec.group_by, spec.system_by, "step")) if name in scored.columns]
     cells = zip(groups_of(scored, spec.group_by), *(scored.columns[name] for name in names[1:]), strict=True)
     groups = np.array(["\x1f".join(map(str, row)) for row in cells], dtype=object)
-    units = _units(groups, reward.clusters, spec)
-    if units is None:
-        return [], []
-    found = informative_groups(reward.values, groups, clusters=units, level=reward.level)
+    found = informative_groups(reward.values, groups, clusters=whole_groups(scored, groups), level=reward.level)
     seen = found.informative
     if seen.value is None:
         return [], []
@@ -396,15 +389,6 @@ def _density(reward: _Reward, scored: Evidence, spec: AuditSpec) -> Part:
         seen,
     )
     return lines, [finding]
-
-
-def _units(groups: np.ndarray, clusters: np.ndarray, spec: AuditSpec) -> np.ndarray | None:
-    """The unit of independence of samples in groups: the groups where samples are declared independent, clusters
-    where groups lie in them; None where groups cross them, which leaves no interval to give."""
-    if spec.cluster_by == NO_CLUSTERS:
-        return groups
-    pairs = {(group, cluster) for group, cluster in zip(groups, clusters, strict=True)}
-    return clusters if len(pairs) == len(set(groups)) else None
 
 
 def _above(estimate: Estimate, threshold: float) -> bool:

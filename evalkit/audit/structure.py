@@ -20,6 +20,7 @@ from evalkit.stats import (
     top_share_correlation,
     within_correlation,
 )
+from evalkit.stats.clusters import clusters_of, nested
 from evalkit.stats.correlation import KINDS, NAMES, Kind
 
 TOP_SHARE = 0.1
@@ -53,7 +54,7 @@ def simpson(evidence: Evidence, spec: AuditSpec) -> tuple[list[Line], list[Findi
             lines.append(
                 Line(f"{what} between {name}", "share", "", Estimate(share, None, None, n, g, method, "exact"))
             )
-        if not _nested(groups, evidence.clusters):
+        if not nested(clusters_of(groups, n), clusters_of(evidence.clusters, n)):
             continue
         pooled = correlation(evidence.reward, evidence.human, evidence.clusters, kind="pearson", level=spec.confidence)
         within = within_correlation(
@@ -198,7 +199,3 @@ def undefined_groups(lines: list[Line]) -> list[Finding]:
                 )
             )
     return findings
-
-
-def _nested(groups: np.ndarray, clusters: np.ndarray) -> bool:
-    return len(set(zip(groups, clusters, strict=True))) == len(set(groups))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evalkit.audit.against import difference_of
-from evalkit.audit.agreement import Line, agreement, groups_of
+from evalkit.audit.agreement import Line, agreement, groups_of, whole_groups
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import MOST_EVIDENCE, Finding, Severity, in_figures, in_percent
 from evalkit.audit.spec import AuditSpec
@@ -31,7 +31,7 @@ from evalkit.stats import (
     variance_shares,
 )
 from evalkit.stats.arrays import FloatArray
-from evalkit.stats.clusters import clusters_of, joined
+from evalkit.stats.clusters import clusters_of
 from evalkit.stats.components import MOST_SHAPLEY
 
 SAME = 0.01
@@ -92,7 +92,7 @@ def declared_total(evidence: Evidence, spec: AuditSpec) -> Total:
     clusters: np.ndarray = held.clusters
     if spec.group_by in held.columns:
         groups = groups_of(held, spec.group_by)
-        clusters = joined(clusters_of(held.clusters, groups.size), clusters_of(groups, groups.size)).codes
+        clusters = whole_groups(held, groups)
     total = replace(held, reward=_sum(list(parts.values()), held.reward.size))
     return Total(total, parts, groups, clusters, whole)
 

@@ -25,7 +25,6 @@ from evalkit.stats.comparing import Test, adjust, mcnemar, perm_both, williams
 from evalkit.stats.components import (
     MissingShift,
     Ownership,
-    drop_one,
     group_ownership,
     missing_shifts,
     shapley,
@@ -59,7 +58,15 @@ from evalkit.stats.differences import (
 from evalkit.stats.drift import Drift, drift
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.groups import GroupShares, design_effect, group_shares
-from evalkit.stats.kappa import Classification, ClassScores, classification, cohen_kappa, unshared_labels
+from evalkit.stats.kappa import (
+    Classification,
+    ClassScores,
+    classification,
+    cohen_kappa,
+    kappa_value,
+    macro_f1_value,
+    unshared_labels,
+)
 from evalkit.stats.length import (
     Control,
     Explained,
@@ -133,6 +140,8 @@ from evalkit.stats.tails import Modality, Tail, dip, tail, unimodality
 from evalkit.stats.trainers import best_with_replacement, openrlhf_max, skyrl_any, verl_best_at_k
 
 __all__ = [
+    "kappa_value",
+    "macro_f1_value",
     "best_of_n",
     "best_of_n_kl",
     "Density",
@@ -188,7 +197,6 @@ __all__ = [
     "controlled_win_rate",
     "corrected_for_attenuation",
     "cross_fitted_isotonic",
-    "drop_one",
     "fit_isotonic",
     "fit_temperature",
     "leave_one_annotator_out",

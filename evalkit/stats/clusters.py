@@ -51,6 +51,28 @@ def clusters_of(labels: ArrayLike, n: int) -> Clusters:
     return Clusters(codes, distinct.size)
 
 
+def clusters_of_groups(groups: Clusters, clusters: Clusters) -> NDArray[np.intp]:
+    """The cluster of each group, shape (groups.count,).
+
+    Raises:
+        ValueError: a group in two clusters.
+    """
+    if not nested(groups, clusters):
+        raise ValueError("groups: a group lies in two clusters")
+    return _last_of(groups, clusters)
+
+
+def nested(groups: Clusters, clusters: Clusters) -> bool:
+    """Whether every group lies in one cluster."""
+    return np.array_equal(_last_of(groups, clusters)[groups.codes], clusters.codes)
+
+
+def _last_of(groups: Clusters, clusters: Clusters) -> NDArray[np.intp]:
+    of = np.zeros(groups.count, dtype=np.intp)
+    of[groups.codes] = clusters.codes
+    return of
+
+
 def joined(first: Clusters, second: Clusters) -> Clusters:
     """The finest clusters in which those of both stay whole: observations that share either are together.
 

@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
-from evalkit.stats.bootstrap import Rows, own_clusters, with_interval
+from evalkit.stats.bootstrap import own_clusters
 from evalkit.stats.ceiling import scores_with_missing
-from evalkit.stats.clusters import Clusters, clusters_of
+from evalkit.stats.clusters import Clusters, clusters_of, clusters_of_groups
 from evalkit.stats.correlation import linear_interval
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.means import ROUNDING, cluster_mean
 
-Statistic = Callable[[FloatArray, Rows], float]
 MOST_SHAPLEY = 6
 
 
@@ -213,54 +212,6 @@ def shapley(names: Sequence[str], value: Callable[[frozenset[str]], float]) -> d
     }
 
 
-def drop_one(
-    components: Mapping[str, ArrayLike],
-    weights: Mapping[str, float],
-    statistic: Statistic,
-    *,
-    clusters: ArrayLike | None = None,
-    level: float = 0.95,
-    draws: int = 1000,
-    rng: np.random.Generator | None = None,
-) -> dict[str, Estimate]:
-    """What a statistic of the total loses without each component: statistic(R) − statistic(R − w_k c_k), paired.
-
-    Args:
-        components, weights: as `variance_shares`.
-        statistic: of the totals of some items and their row numbers, by which to look up labels or prompts; NaN where
-            undefined. Rows repeat in resamples.
-        clusters: shape (n,), a label per item; None where items are independent.
-        level, draws, rng: of the percentile bootstrap; no rng, no interval.
-
-    Returns:
-        Above 0 where the component helps; undefined where the statistic is, with or without the component.
-
-    Raises:
-        ValueError: as `variance_shares`.
-    """
-    parts = _weighted(components, weights)
-    n = parts.shape[0]
-    check_fraction(level, "level")
-    units, everything = own_clusters(clusters, n), np.arange(n)
-    total = parts.sum(axis=1)
-    seed = None if rng is None else int(rng.integers(2**63))
-    results = {}
-    for k, name in enumerate(components):
-        rest = np.delete(parts, k, axis=1).sum(axis=1)
-
-        def loss(rows: Rows, rest: FloatArray = rest) -> float:
-            return float(statistic(total[rows], rows)) - float(statistic(rest[rows], rows))
-
-        value = loss(everything) if n else math.nan
-        method = f"statistic of the total minus that without {name}, paired"
-        if not math.isfinite(value):
-            results[name] = undefined(n, units.count, method, f"the statistic is undefined with or without {name}")
-            continue
-        same = None if seed is None else np.random.default_rng(seed)
-        results[name] = with_interval(value, loss, units, n=n, method=method, level=level, draws=draws, rng=same)
-    return results
-
-
 def missing_shifts(
     components: Mapping[str, ArrayLike],
     weights: Mapping[str, float],
@@ -299,19 +250,6 @@ def missing_shifts(
             mixed,
         )
     return shares
-
-
-def clusters_of_groups(groups: Clusters, clusters: Clusters) -> np.ndarray:
-    """The cluster of each group, shape (groups.count,).
-
-    Raises:
-        ValueError: a group in two clusters.
-    """
-    of = np.zeros(groups.count, dtype=np.intp)
-    of[groups.codes] = clusters.codes
-    if np.any(of[groups.codes] != clusters.codes):
-        raise ValueError("clusters: the items of one group are in two clusters")
-    return of
 
 
 def _weighted(

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector, within_one
-from evalkit.stats.clusters import Clusters, clusters_of
-from evalkit.stats.components import clusters_of_groups
+from evalkit.stats.clusters import Clusters, clusters_of, clusters_of_groups
 from evalkit.stats.estimate import Estimate
 from evalkit.stats.means import ROUNDING, cluster_mean
 

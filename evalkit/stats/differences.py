@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from evalkit.stats.arrays import FloatArray, finite_vector
-from evalkit.stats.clusters import Clusters, clusters_of
+from evalkit.stats.clusters import Clusters, clusters_of, nested
 from evalkit.stats.concordance import mid_ranks, pair_counts
 from evalkit.stats.correlation import NAMES, Kind, from_moments, influence, linear_interval, tau_b_of_pairs, two
 from evalkit.stats.estimate import Estimate, undefined
@@ -102,7 +102,7 @@ def within_difference(
     """
     (first, target), (second, _) = two(a, y), two(b, y)
     cells, units = clusters_of(groups, first.size), clusters_of(clusters, first.size)
-    if len(np.unique(cells.codes * units.count + units.codes)) != cells.count:
+    if not nested(cells, units):
         raise ValueError("groups: a group lies in two clusters")
     method = f"difference of {NAMES[kind]} within {cells.count} groups, b − a"
     if kind == "kendall_b":

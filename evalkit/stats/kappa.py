@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,6 +105,29 @@ def cohen_kappa(
     observed = float(given.mean())
     moves = -(given - observed) / expected + observed / expected**2 * (by_chance - 2 * expected)
     return linear_interval(1 - observed / expected, moves, groups, method, level, bounds=(-np.inf, 1.0))
+
+
+def kappa_value(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Cohen's kappa alone, for many resamples: `cohen_kappa` without its error. NaN where that is undefined.
+
+    Args:
+        a, b: shape (n,), labels that sort.
+    """
+    if a.size == 0:
+        return math.nan
+    codes = np.unique(np.concatenate([a, b]), return_inverse=True)[1]
+    said, true, k = codes[: a.size], codes[a.size :], int(codes.max()) + 1
+    by_chance = float(np.bincount(said, minlength=k) @ np.bincount(true, minlength=k)) / a.size**2
+    return (float(np.mean(said == true)) - by_chance) / (1 - by_chance) if by_chance < 1 else math.nan
+
+
+def macro_f1_value(predicted: NDArray[Any], actual: NDArray[Any], labels: Sequence[Hashable]) -> float:
+    """Macro F1 alone, as in `classification`: 0 / 0 counts as 0. NaN where no label is predicted or actual."""
+    of_label = [(predicted == label, actual == label) for label in labels]
+    there = [(np.count_nonzero(say & so), np.count_nonzero(say) + np.count_nonzero(so)) for say, so in of_label]
+    if not any(total for _, total in there):
+        return math.nan
+    return sum(2 * hits / total for hits, total in there if total) / len(labels)
 
 
 def classification(

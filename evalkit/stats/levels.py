@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc, stdtr, stdtrit
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector
-from evalkit.stats.clusters import Clusters, clusters_of
+from evalkit.stats.clusters import Clusters, clusters_of, nested
 from evalkit.stats.comparing import Test, adjust
 from evalkit.stats.concordance import mid_ranks
 from evalkit.stats.correlation import (
@@ -203,8 +203,7 @@ def within_correlation(
     if kind not in ("pearson", "spearman", "kendall_b"):
         raise ValueError(f"kind: {kind!r} is none of pearson, spearman, kendall_b")
     method = f"{NAMES[kind]} within {cells.count} groups"
-    highest, lowest = (_extreme(units.codes, cells, f) for f in (np.maximum, np.minimum))
-    if (highest != lowest).any():
+    if not nested(cells, units):
         raise ValueError("groups: a group lies in two clusters")
     if kind == "kendall_b":
         pairs = pairs_within(first, second, cells.codes)

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evalkit.stats.arrays import FloatArray, check_fraction, finite_vector, within_one
-from evalkit.stats.clusters import clusters_of
-from evalkit.stats.components import clusters_of_groups
+from evalkit.stats.clusters import clusters_of, clusters_of_groups
 from evalkit.stats.correlation import linear_interval
 from evalkit.stats.estimate import Estimate, undefined
 from evalkit.stats.means import cluster_mean

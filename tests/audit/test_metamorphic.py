@@ -59,7 +59,9 @@ def same(one: Audit, other: Audit, but: tuple[str, ...] = ()) -> None:
     if None not in (*ends[0], *ends[1]):
         assert ends[0] == pytest.approx(ends[1], abs=1e-9)
     for name in set(one.sections) - set(but):
-        assert numbers(one.sections[name]) == pytest.approx(numbers(other.sections[name]), abs=1e-9, nan_ok=True), name
+        assert numbers(one.sections[name]) == pytest.approx(
+            numbers(other.sections[name]), rel=1e-7, abs=1e-9, nan_ok=True
+        ), name
 
 
 def of(statistic: str, level: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalkit.stats import drop_one, group_ownership, missing_shifts, shapley, variance_shares, weighted_total
+from evalkit.stats import group_ownership, missing_shifts, shapley, variance_shares, weighted_total
 from tests.stats.shared_data import load
 
 X = np.nan
@@ -156,22 +156,6 @@ def test_the_five_predicted_dimensions_of_topical_chat_share_out_the_explained_v
     fifth = dict.fromkeys(names, 0.2)
     np.testing.assert_allclose(weighted_total(x, fifth), overall, atol=1e-9)  # its overall is their mean
     assert sum(values(variance_shares(x, fifth))) == pytest.approx(1)
-
-
-def test_dropping_a_component_costs_what_it_brought() -> None:
-    rng = np.random.default_rng(5)
-    truth = rng.normal(size=400)
-    parts = {"signal": truth + rng.normal(size=400), "noise": rng.normal(size=400), "nothing": np.zeros(400)}
-
-    def correlation(total: np.ndarray, rows: np.ndarray) -> float:
-        return float(np.corrcoef(total, truth[rows])[0, 1]) if total.std() > 0 else X
-
-    result = drop_one(parts, dict.fromkeys(parts, 1.0), correlation, draws=300, rng=rng)
-    assert result["signal"].low > 0
-    assert result["noise"].high < 0
-    assert (result["nothing"].value, result["nothing"].low) == (0.0, None)
-    alone = drop_one({"signal": truth}, {"signal": 1.0}, correlation)
-    assert "undefined with or without signal" in alone["signal"].why
 
 
 def test_a_component_left_out_of_the_sum_shifts_it() -> None:

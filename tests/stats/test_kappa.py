@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score, precision_recall_fscore_support
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from evalkit.stats import classification, cohen_kappa, unshared_labels
+from evalkit.stats import classification, cohen_kappa, kappa_value, macro_f1_value, unshared_labels
 from tests.stats.shared_data import pandalm
 
 
@@ -88,3 +88,12 @@ def test_bad_labels_are_named() -> None:
         cohen_kappa(["a"], ["b"], [0], weights="linear")
     with pytest.raises(ValueError, match="'z' is not among"):
         classification(["a"], ["z"], [0], labels=["a"])
+
+
+@given(pairs=st.lists(st.tuples(st.sampled_from("abc?"), st.sampled_from("abc")), min_size=1, max_size=30))
+def test_the_value_alone_is_that_with_an_interval(pairs: list[tuple[str, str]]) -> None:
+    said, true = (list(side) for side in zip(*pairs, strict=True))
+    kappa = cohen_kappa(said, true, range(len(pairs))).value
+    assert kappa_value(np.array(said), np.array(true)) == pytest.approx(np.nan if kappa is None else kappa, nan_ok=True)
+    f1 = classification(said, true, range(len(pairs)), labels=list("abc")).macro_f1.value
+    assert macro_f1_value(np.array(said), np.array(true), list("abc")) == pytest.approx(f1)
