@@ -89,6 +89,19 @@ def complete_column(evidence: Evidence, name: str) -> np.ndarray | None:
     return groups_of(evidence, name)
 
 
+def group_column(spec: AuditSpec) -> str | None:
+    """The column of the groups that the level compares or averages; None for level pooled."""
+    return {"pooled": None, "system": spec.system_by}.get(spec.level, spec.group_by)
+
+
+def has_group(evidence: Evidence, spec: AuditSpec) -> NDArray[np.bool_]:
+    """Which samples have a group of the level; all for level pooled."""
+    column = group_column(spec)
+    if column is None:
+        return np.ones(evidence.reward.size, dtype=bool)
+    return np.array([cell is not None and str(cell).strip() != "" for cell in evidence.columns[column]], dtype=bool)
+
+
 def numbered(labels: NDArray[Any]) -> NDArray[np.intp]:
     """Labels as numbers in the order of their names, so that folds and draws do not depend on the order of rows."""
     return np.unique(labels.astype(str), return_inverse=True)[1]

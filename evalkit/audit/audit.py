@@ -20,6 +20,8 @@ from evalkit.audit.agreement import (
     coded,
     counted,
     filled,
+    group_column,
+    has_group,
     other_levels,
     policies_for_unparsed,
     unparsed_bounds,
@@ -187,13 +189,19 @@ def exploratory(evidence: Evidence, scored: Evidence, spec: AuditSpec) -> tuple[
 
 
 def missing_cases(evidence: Evidence, spec: AuditSpec) -> list[Line]:
-    """The registered statistic with unscored samples filled against and for the reward."""
+    """The registered statistic with unscored samples filled against and for the reward; without those whose group
+    nobody knows, for only the scores name it."""
     if evidence.scored.all() or not (spec.categorical or spec.reward in spec.scales):
         return []
+    placed = evidence.scored | has_group(evidence, spec)
+    lost = int(np.count_nonzero(~placed))
+    if not (placed & ~evidence.scored).any():
+        return []
+    left_out = f"; {lost} without {group_column(spec)} left out" if lost else ""
     lines = []
     for favourable in (False, True):
-        line = decisive(filled(evidence, spec, favourable=favourable), spec)
-        lines.append(replace(line, rules=f"missing scores {'for' if favourable else 'against'} the reward"))
+        line = decisive(filled(evidence.only(placed), spec, favourable=favourable), spec)
+        lines.append(replace(line, rules=f"missing scores {'for' if favourable else 'against'} the reward{left_out}"))
     return lines
 
 

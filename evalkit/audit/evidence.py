@@ -147,18 +147,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str
     findings += out
     components, out = _further(scores, spec, place)
     findings += out
-    unscored = Counter(str(s) for s in status if s != OK)
-    labelled = set(labels.sample_ids)
-    outcomes = columns.get("outcome")
-    ledger = Ledger(
-        eligible=len(gold),
-        used=int(np.count_nonzero(status == OK)),
-        unscored=dict(unscored.most_common()),
-        no_gold=len(labels.sample_ids) - len(gold),
-        unlabelled=sum(key not in labelled for key in scores.sample_ids),
-        truncated=0 if outcomes is None else int(np.count_nonzero((outcomes == "truncated") & (status == OK))),
-        duplicates=len(scores.duplicates) + len(labels.duplicates),
-    )
+    ledger = _ledger(scores, labels, status, columns.get("outcome"))
     for name, of in {spec.label: labels, **(further or {})}.items():
         findings += _unparsable(of, name)
     findings += _coverage(ledger, spec, scores, labels, gold, place, unread)
@@ -169,7 +158,7 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str
         human=np.array([human[i] for i in gold], dtype=object if spec.categorical else np.float64),
         ratings=ratings if spec.categorical else np.where(ratings == None, np.nan, ratings).astype(np.float64),  # noqa: E711
         annotators=labels.annotators,
-        clusters=_clusters(spec, columns, [labels.sample_ids[i] for i in gold], labels),
+        clusters=_clusters(spec, columns, [labels.sample_ids[i] for i in gold], labels, place),
         columns=columns,
         lengths=_lengths(columns, scores, labels, gold, place),
         components=components,
@@ -187,6 +176,21 @@ def gather(scores: Scores, labels: Labels, spec: AuditSpec, further: Mapping[str
     )
 
 
+def _ledger(scores: Scores, labels: Labels, status: Strings, outcomes: Strings | None) -> Ledger:
+    """What became of every sample, by the status of those that have a label."""
+    unscored = Counter(str(s) for s in status if s != OK)
+    labelled = set(labels.sample_ids)
+    return Ledger(
+        eligible=status.size,
+        used=int(np.count_nonzero(status == OK)),
+        unscored=dict(unscored.most_common()),
+        no_gold=len(labels.sample_ids) - status.size,
+        unlabelled=sum(key not in labelled for key in scores.sample_ids),
+        truncated=0 if outcomes is None else int(np.count_nonzero((outcomes == "truncated") & (status == OK))),
+        duplicates=len(scores.duplicates) + len(labels.duplicates),
+    )
+
+
 def _rows_of(matrix: FloatArray, place: Sequence[int | None]) -> FloatArray:
     """Rows of a matrix by place, NaN where there is none."""
     lost = np.full(matrix.shape[1], np.nan)
@@ -196,10 +200,8 @@ def _rows_of(matrix: FloatArray, place: Sequence[int | None]) -> FloatArray:
 def _wanted(spec: AuditSpec, scores: Scores, labels: Labels) -> list[str]:
     """Columns to carry: those there are, and those the spec cannot do without."""
     needed = [*spec.strata, *spec.controls]
-    if spec.level in ("group", "within"):
-        needed.append(spec.group_by)
-    if spec.level == "system":
-        needed.append(spec.system_by)
+    if spec.level != "pooled":
+        needed.append(spec.system_by if spec.level == "system" else spec.group_by)
     if spec.cluster_by != NO_CLUSTERS:
         needed.append(spec.cluster_by)
     for name in needed:
@@ -235,11 +237,19 @@ def _column(name: str, scores: Scores, labels: Labels, gold: Sequence[int], plac
     return array
 
 
-def _clusters(spec: AuditSpec, columns: dict[str, Strings], ids: list[str], labels: Labels) -> Strings:
+def _clusters(
+    spec: AuditSpec, columns: dict[str, Strings], ids: list[str], labels: Labels, place: Sequence[int | None]
+) -> Strings:
+    """The cluster of each sample. One that only the labels know, and that they give none, is a cluster of its own: it
+    has no score, and counts only where missing scores are filled."""
     if spec.cluster_by == NO_CLUSTERS:
         return np.array(ids, dtype=object)
-    found = columns[spec.cluster_by]
-    lost = next((i for i, value in enumerate(found) if value is None or str(value).strip() == ""), None)
+    found = columns[spec.cluster_by].copy()
+    empty = [i for i, value in enumerate(found) if value is None or str(value).strip() == ""]
+    for i in empty:
+        if place[i] is None:
+            found[i] = f"{ids[i].replace(JOINER, '+')}, not in scores"
+    lost = next((i for i in empty if place[i] is not None), None)
     if lost is not None:
         raise BadInput(
             f"{labels.source}, sample {ids[lost].replace(JOINER, '+')}, field {spec.cluster_by}: no cluster; "

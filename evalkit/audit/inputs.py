@@ -315,8 +315,12 @@ def keys_of(columns: Columns) -> list[str]:
     return [str(cell).strip() for cell in cells]
 
 
+MOST = 1e39
+"""Beyond this a number is as good as infinite: no float32 holds it (3.4e38), and its moments overflow."""
+
+
 def number_of(cell: Any) -> Cell:
-    """A cell as a number, or why it is none: `missing`, `nan` (infinite too) or `unparsed`."""
+    """A cell as a number, or why it is none: `missing`, `nan` (infinite, or beyond 1e39, too) or `unparsed`."""
     if _empty(cell):
         return None, "missing"
     if isinstance(cell, str):
@@ -328,10 +332,10 @@ def number_of(cell: Any) -> Cell:
         except ValueError:
             return None, "unparsed"
     elif isinstance(cell, bool | int | float | Decimal):
-        value = float(cell)
+        value = math.inf if not -MOST <= cell <= MOST else float(cell)
     else:
         return None, "unparsed"
-    return (value, OK) if math.isfinite(value) else (None, "nan")
+    return (value, OK) if abs(value) <= MOST else (None, "nan")
 
 
 def label_of(cell: Any) -> Cell:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evalkit.audit.agreement import Line, agreement, generator, groups_of
+from evalkit.audit.agreement import Line, agreement, generator, group_column, groups_of
 from evalkit.audit.evidence import Evidence
 from evalkit.audit.findings import Finding
 from evalkit.audit.spec import AuditSpec
@@ -81,9 +81,9 @@ def few_clusters(registered: Line) -> list[Finding]:
 
 def _held_groups(evidence: Evidence, spec: AuditSpec) -> tuple[str, NDArray[np.intp] | None]:
     """The column of the level's groups, and their codes where every group lies in one cluster."""
-    if spec.level == "pooled":
+    column = group_column(spec)
+    if column is None:
         return "", None
-    column = spec.system_by if spec.level == "system" else spec.group_by
     n = evidence.reward.size
     groups = clusters_of(groups_of(evidence, column), n)
     if nested(groups, clusters_of(evidence.clusters, n)):

@@ -21,7 +21,7 @@ from evalkit.errors import BadInput, Refused
 from evalkit.files import read_json, write_whole
 from evalkit.protocol import copy_starter, validated
 from evalkit.protocol.load import explain
-from evalkit.protocol.lock import content_of
+from evalkit.protocol.lock import content_of, refuse_other_fields
 from evalkit.protocol.spec import NAME, Flag, Number, Section, Text, Whole
 from evalkit.protocol.strict_yaml import read_yaml
 
@@ -331,6 +331,7 @@ def load_audit_lock(path: Path) -> AuditLock:
 def _parse(data: Mapping[str, Any], source: str) -> AuditLock:
     try:
         lock = lock_of(AuditSpec.model_validate(data["spec"], context={"lock": True}))
+        refuse_other_fields(data["spec"], lock.spec, source)
         stated = data["digest"]
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]

@@ -165,6 +165,20 @@ def load_lock(path: Path) -> Lock:
     return parse_lock(read_json(path, FORMAT, "name a lock that `evalkit protocol freeze` wrote"), str(path))
 
 
+def refuse_other_fields(stated: Mapping[str, Any], spec: BaseModel, source: str) -> None:
+    """Refuse a lock that lacks fields which this evalkit fills in: what it was frozen with is not known.
+
+    Raises:
+        BadInput: with the fields.
+    """
+    lost = [name for name in type(spec).model_fields if name not in stated]
+    if lost:
+        raise BadInput(
+            f"{source}, field spec: has no {', '.join(lost)}; another version of evalkit wrote it, or it was edited; "
+            "freeze the spec again, as a new version"
+        )
+
+
 def parse_lock(data: Mapping[str, Any], source: str) -> Lock:
     """The lock in the JSON object read from `source`."""
     try:
@@ -176,6 +190,7 @@ def parse_lock(data: Mapping[str, Any], source: str) -> Lock:
         raise BadInput(f"{source}, field spec.{field}: {explain(fault)}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{source}: not a complete lock ({error}); freeze the protocol again") from None
+    refuse_other_fields(data["spec"], spec, source)
     actual = digests_of(spec, sources)
     for name in ("generation", "scoring", "protocol"):
         if getattr(actual, name) != getattr(stated, name):

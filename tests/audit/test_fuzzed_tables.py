@@ -40,7 +40,7 @@ NUMBERS = (0, 1, 0.5, 2, 3, 4, 5, -1, 1e9, 1e-300, 7.25)
 WORDS = ("A", "B", "tie")
 ODD: tuple[Any, ...] = (
     None, "", " ", "nan", "NaN", "inf", "-inf", "1e999", "true", "0x1F", "1_000", "3,5", "½", "\u202e1", "\x1b[31m", "a" * 5000,
-    "=1+1", "None", "[]", "１", 2**70, float("nan"), float("inf"), True,
+    "=1+1", "None", "[]", "１", 2**70, 10**400, 1e200, -1e150, "1e38", float("nan"), float("inf"), True,
 )  # fmt: skip
 SPECS: dict[str, tuple[Any, ...]] = {
     "statistic": (

@@ -249,6 +249,7 @@ def test_a_lock_that_is_incomplete_or_edited_is_refused(desk: Desk) -> None:
     for change, message in (
         (lambda lock: lock["spec"].update(alpha="0.2"), "field digest: the content was changed after freezing"),
         (lambda lock: lock["spec"].update(level="deep"), "field spec.level: "),
+        (lambda lock: lock["spec"].pop("interval"), "field spec: has no interval; another version of evalkit wrote it"),
         (lambda lock: lock.pop("spec"), "not a complete lock ('spec'); freeze the spec again"),
     ):
         edited = json.loads(json.dumps(lock))

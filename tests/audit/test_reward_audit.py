@@ -89,6 +89,32 @@ def test_every_labelled_sample_has_one_line_in_the_ledger(desk: Desk) -> None:
     assert (ledger.no_gold, ledger.unlabelled) == (1, 1)
 
 
+@pytest.mark.parametrize("level", ["pooled", "group"])
+def test_a_labelled_sample_that_only_the_labels_know_is_counted_and_needs_no_cluster(desk: Desk, level: str) -> None:
+    rows = [(i, i // 4, GOOD[i]) for i in range(N)]
+    labels = desk.table("l.csv", ["sample_id", "label"], enumerate(HUMAN))
+    spec = {"cluster_by": "item_id", "level": level, "scales": SCALES, "statistic": "pearson"}
+    whole = audit_reward(desk.table("s.csv", ["sample_id", "item_id", "reward"], rows), labels, desk.spec(**spec))
+    less = audit_reward(desk.table("s.csv", ["sample_id", "item_id", "reward"], rows[:-4]), labels, desk.spec(**spec))
+    assert less.ledger.unscored == {"not in scores": 4}
+    assert less.registered.estimate.n_clusters == whole.registered.estimate.n_clusters - 1
+    if level == "pooled":
+        against, for_it = (line.estimate for line in less.worst_cases)
+        assert against.value < min(for_it.value, less.registered.estimate.value)
+        assert (for_it.n, for_it.n_clusters) == (N, 53)  # each of the four is a cluster of its own
+    else:
+        assert less.worst_cases == []  # nobody knows their prompt, so nothing can be filled
+
+
+def test_a_number_that_no_float_holds_is_no_score(desk: Desk) -> None:
+    path = desk.root / "s.jsonl"
+    rows = [{"sample_id": str(i), "reward": GOOD[i]} for i in range(N)]
+    rows[3]["reward"], rows[4]["reward"], rows[5]["reward"] = 10**400, 1e200, -1e101
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labels = desk.table("l.csv", ["sample_id", "label"], enumerate(HUMAN))
+    assert audit_reward(path, labels, desk.spec()).ledger.unscored == {"nan": 3}
+
+
 def test_missing_scores_that_could_turn_the_verdict_make_it_cannot_tell(desk: Desk) -> None:
     reward: list[Any] = [*GOOD[:140].tolist(), *[""] * 60]
     result = run(desk, reward, scales=SCALES)
